@@ -12,6 +12,8 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError, refuse_misfits_of
 from auricle.mqtt_link.settings import BrokerAddress
 from auricle.settings import CheckedMeta
+from auricle.wire.secure_sum.kinds import FEWEST_DEVICES
+from auricle.wire.secure_sum.sizes import MOST
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.accounting import require_accounting
 from auricle_learning.aggregation.rules.rule import check_needs, given_with
@@ -144,6 +146,10 @@ class Privacy(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=
         require_accounting()
 
 
+BUCKET = 8
+"""Devices of a bucket of a secure sum without noise, where nobody says otherwise."""
+
+
 class SecureSum(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True):
     """Rounds in which the coordinator learns the sum of the updates, and none of them (docs/privacy.md)."""
 
@@ -157,9 +163,18 @@ class SecureSum(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_field
     wait: Annotated[
         float, Meta(gt=0, le=1e9, description="Seconds to wait for keys, shares and what is revealed, each.")
     ] = 60.0
+    bucket: Annotated[
+        Annotated[int, Meta(ge=0, le=MOST)] | None,
+        Meta(description="Devices of a bucket, whose sums are compared; 0: one sum of all [8; with noise 0]."),
+    ] = None
 
-    def require(self, method: MethodSettings, *, mode: str, detection: bool) -> None:
-        """Refuse what needs single updates.
+    @property
+    def bucket_size(self) -> int:
+        """Devices of a bucket in a round without noise; 0: one sum of all."""
+        return BUCKET if self.bucket is None else self.bucket
+
+    def require(self, method: MethodSettings, *, mode: str, detection: bool, noise: bool) -> None:
+        """Refuse what needs single updates, or would show sums with less noise than is said.
 
         Raises
         ------
@@ -184,6 +199,14 @@ class SecureSum(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_field
             raise SettingsError(
                 "Detection compares losses and single updates, which a secure sum hides: leave out detection, or "
                 "--secure-sum."
+            )
+        if self.bucket and self.bucket < FEWEST_DEVICES:
+            raise SettingsError(f"A bucket of a secure sum has at least {FEWEST_DEVICES} devices, not {self.bucket}.")
+        if self.bucket and noise:
+            raise SettingsError(
+                "With noise a secure sum has no buckets: the coordinator would see sums with the noise of a few "
+                "devices, which the epsilon of the fleet view does not cover. Leave out --secure-sum-bucket, or "
+                "--dp-clip."
             )
 
 
@@ -318,7 +341,7 @@ class RunSettings:
                 f"A secure sum has its own form of updates: leave out {self.preset.plan.codec}, or --secure-sum."
             )
         self.privacy.require(method, mode=self.mode, detection=detects)
-        self.secure_sum.require(method, mode=self.mode, detection=detects)
+        self.secure_sum.require(method, mode=self.mode, detection=detects, noise=self.privacy.clip is not None)
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,10 @@ def test_every_setting_of_a_file_reaches_the_coordinator(tmp_path: Path) -> None
         ({"rounds": {"mode": "async"}}, "synchronous"),
         ({"detection": {"enabled": True}}, "hides"),
         ({"secure_sum": {"bound": 0.0}}, "bound"),
+        ({"secure_sum": {"bucket": 3}}, None),
+        ({"secure_sum": {"bucket": 0}, "privacy": {"clip": 1.0}}, None),
+        ({"secure_sum": {"bucket": 2}}, "at least 3 devices"),
+        ({"secure_sum": {"bucket": 8}, "privacy": {"clip": 1.0}}, "no buckets"),
     ],
 )
 def test_a_secure_sum_is_refused_with_what_needs_single_updates(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -9,8 +12,15 @@ from msgspec.structs import replace
 from auricle.errors import WireError
 from auricle.wire.secure_sum.device import DeviceSum, Keys, Secrets
 from auricle.wire.secure_sum.kinds import MOST_NEIGHBOURS, degree_of, sum_name, threshold_of
-from auricle.wire.secure_sum.quantised import body_of, quantise, sum_of
-from auricle_cloud.rounds.secure.graph import readable, remaining, seated, threshold_among
+from auricle.wire.secure_sum.quantised import Words, body_of, quantise, sum_of
+from auricle_cloud.rounds.secure.graph import (
+    bucket_count,
+    buckets_of,
+    readable,
+    remaining,
+    seated,
+    threshold_among,
+)
 from auricle_cloud.rounds.secure.opening import total_of
 from auricle_cloud.storage.rows import SumRow
 
@@ -29,6 +39,21 @@ def test_degree_and_threshold_by_hand() -> None:
     assert {len(others) for others in near.values()} == {degree_of(60)} and threshold_among(near) == 14
     assert all(others == sorted(others) and seat not in others for seat, others in near.items())
     assert seated([f"dev-{i:03d}" for i in range(60)]) != many  # drawn again, not from a seed that somebody chose
+
+
+def test_buckets_are_pieces_of_the_graph_of_at_least_three_devices_drawn_anew() -> None:
+    assert [bucket_count(n, 8) for n in (3, 7, 8, 9, 10, 23, 24, 31, 32, 100)] == [1, 1, 2, 3, 3, 3, 3, 3, 4, 12]
+    assert [bucket_count(n, 3) for n in (9, 10, 12)] == [3, 3, 4] and bucket_count(100, 0) == 1
+    names = [f"dev-{i:03d}" for i in range(100)]
+    drawn = [dict(seated(names, 8).values()) for _ in range(2)]
+    for near in drawn:
+        buckets = buckets_of(near)
+        assert sorted(len(each) for each in buckets) == [8] * 8 + [9] * 4
+        assert sorted(seat for each in buckets for seat in each) == list(range(1, 101))
+        assert all(near[seat] == [other for other in each if other != seat] for each in buckets for seat in each)
+    assert buckets_of(drawn[0]) != buckets_of(drawn[1])
+    assert buckets_of(dict(seated(names).values())) == [list(range(1, 101))]
+    assert buckets_of(ALL) == [[1, 2, 3, 4, 5]] and buckets_of({}) == []
 
 
 def test_who_shared_with_too_few_is_left_out_and_so_on() -> None:
@@ -52,16 +77,28 @@ def test_the_sum_is_readable_with_a_threshold_of_shares_of_every_secret_that_is_
 
 
 class Kept:
-    """Rows of a sum as the coordinator keeps them, made by devices of the library."""
+    """Rows of a sum as the coordinator keeps them, made by devices of the library.
 
-    def __init__(self, count: int, missing: frozenset[int] = frozenset(), silent: frozenset[int] = frozenset()) -> None:
-        seats = {name: (seat, near) for name, (seat, near) in seated([f"dev-{i:02d}" for i in range(count)]).items()}
+    `missing` sends no update, `silent` reveals nothing; `bucket` as of `seated`; `lies` are words in place of an
+    update's.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        missing: frozenset[int] = frozenset(),
+        silent: frozenset[int] = frozenset(),
+        bucket: int = 0,
+        lies: Mapping[int, Words] = MappingProxyType({}),
+    ) -> None:
+        seats = seated([f"dev-{i:02d}" for i in range(count)], bucket)
         self.near = dict(seats.values())
+        self.buckets = buckets_of(self.near)
         self.threshold = threshold_among(self.near)
         drawn = {seat: Secrets.drawn() for seat in self.near}
         name = {seat: sum_name(SUM, seat) for seat in self.near}
         devices = {
-            seat: DeviceSum(name[seat], [name[other] for other in near], self.threshold, drawn[seat])
+            seat: DeviceSum(name[seat], [name[other] for other in near], threshold_of(len(near)), drawn[seat])
             for seat, near in self.near.items()
         }
         keys: dict[str, Keys] = {name[seat]: each.keys for seat, each in drawn.items()}
@@ -73,10 +110,11 @@ class Kept:
             own = lost = None
             if seat in self.updates:
                 held = {name[other]: boxes[other][name[seat]] for other in near}
-                self.bodies[device] = body_of(devices[seat].masked(quantise(self.updates[seat], BOUND), held))
+                words = lies[seat] if seat in lies else quantise(self.updates[seat], BOUND)
+                self.bodies[device] = body_of(devices[seat].masked(words, held))
                 came, gone = ([name[o] for o in near if (o in missing) == lack] for lack in (False, True))
-                found = devices[seat].reveal(came, gone)
-                if seat not in silent:
+                if seat not in silent and len(came) >= threshold_of(len(near)):
+                    found = devices[seat].reveal(came, gone)
                     own = b"".join(found.own[each].share for each in came)
                     lost = b"".join(found.masks[each].share for each in gone)
             sealed = b"".join(boxes[seat][name[other]] for other in near)

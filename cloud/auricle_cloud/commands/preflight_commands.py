@@ -97,7 +97,7 @@ class _Preflight:
         check_needs(known, given=given, mode=mode, detection=detection)
         preset.require_pack(self._load_pack)
         told.privacy.require(preset.method, mode=mode, detection=detection)
-        told.secure_sum.require(preset.method, mode=mode, detection=detection)
+        told.secure_sum.require(preset.method, mode=mode, detection=detection, noise=told.privacy.clip is not None)
         return f"The method {known.name} is there, with the preset {self.told.rounds.preset}."
 
     def _messages(self) -> tuple[Verdict, str]:

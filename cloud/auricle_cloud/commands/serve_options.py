@@ -84,6 +84,7 @@ TOLD: tuple[tuple[str, Option], ...] = (
     _option("secure_sum", "on", "--secure-sum/--no-secure-sum", hidden=True),
     _option("secure_sum", "bound", "--secure-sum-bound", hidden=True),
     _option("secure_sum", "wait", "--secure-sum-wait", hidden=True),
+    _option("secure_sum", "bucket", "--secure-sum-bucket", hidden=True),
     _option("", "compute", hidden=True),
     _option("", "start"),
     _option("", "seed", hidden=True),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from auricle.process.times import how_many
 from auricle_cloud.operations.group_explanation import about_group
 from auricle_cloud.operations.round_answers import DeviceWhy, LayerPart, Verdict
+from auricle_cloud.operations.secure_explanation import why_unused
 from auricle_cloud.states.attendance import not_in_quorum
 from auricle_cloud.states.outcome import Outcome, sentence_of
 from auricle_cloud.states.report import (
@@ -150,6 +151,8 @@ def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> D
     parts = [] if dropped else [layer.part(name) for layer in known.layers]
     if known.report.secure_sum is not None:
         hidden = [f"The update of {name} is part of the secure sum of round {number}: nothing is known of it alone."]
+        if unused := why_unused(known.report.secure_sum, name):
+            hidden.append(unused)
         if known.report.secure_sum.dropped.get(name) == "reveal":
             hidden.append(f"{name} was gone when shares were revealed; those of the others were enough.")
         return DeviceWhy(device=name, outcome=outcome, sentences=hidden)

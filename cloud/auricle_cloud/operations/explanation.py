@@ -14,8 +14,16 @@ from auricle_cloud.operations.device_explanation import (
     finite,
     sentence,
 )
-from auricle_cloud.operations.group_explanation import about_groups, about_prior
-from auricle_cloud.operations.round_answers import DetectionWhy, OutcomeFilter, PrivacyWhy, RoundWhy, SecureWhy
+from auricle_cloud.operations.group_explanation import about_groups, about_prior, name_some
+from auricle_cloud.operations.round_answers import (
+    BucketWhy,
+    DetectionWhy,
+    OutcomeFilter,
+    PrivacyWhy,
+    RoundWhy,
+    SecureWhy,
+)
+from auricle_cloud.operations.secure_explanation import about_secure_sum
 from auricle_cloud.states.outcome import OUTCOMES
 from auricle_cloud.states.report import (
     DetectionReport,
@@ -30,8 +38,6 @@ from auricle_cloud.states.round_outcomes import DevicesOfRound, outcome_of
 
 GIVEN_DEVICES = 3
 """Devices that were not invited of which a round says why."""
-NAMED_DEVICES = 5
-"""Devices that a sentence names before it says how many more."""
 
 
 def explain(
@@ -106,7 +112,10 @@ def privacy_of(report: RoundReport) -> PrivacyWhy | None:
 
 def secure_sum_of(told: SecureReport | None) -> SecureWhy | None:
     """The secure sum of a round."""
-    return None if told is None else SecureWhy(**asdict(told), sentences=_about_secure_sum(told))
+    if told is None:
+        return None
+    buckets = [BucketWhy(**asdict(each)) for each in told.buckets]
+    return SecureWhy(**{**asdict(told), "buckets": buckets}, sentences=about_secure_sum(told))
 
 
 # -- the round
@@ -128,7 +137,7 @@ def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
     said += [sentence(text) for text in [report.flag, *report.warnings] if text]
     if report.bounded:
         less = {entry.device for entry in report.bounded}
-        said.append(f"Counted for less than they sent, said or were given by the rule: {_names(less)}.")
+        said.append(f"Counted for less than they sent, said or were given by the rule: {name_some(less)}.")
     said += _about_direction(report.direction)
     silent = set(invited) - {update.device for update in updates} - {*report.failed, *report.refused}
     for names, of in (
@@ -138,9 +147,9 @@ def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
         (silent - {*report.elsewhere}, OUTCOMES["silent"]),
     ):
         if names:
-            said.append(f"{of.named}: {_names(names)}.")
+            said.append(f"{of.named}: {name_some(names)}.")
     said += _not_invited(report, number)
-    said += _about_secure_sum(report.secure_sum)
+    said += about_secure_sum(report.secure_sum)
     said += _about_privacy(report.privacy, report.secure_sum)
     return said + _about_detection(_detection(report.detection))
 
@@ -167,7 +176,7 @@ def _not_invited(report: RoundReport, number: int) -> list[str]:
         return []
     if len(reasons) <= GIVEN_DEVICES:
         return [f"Not invited: {name} {sentence(why)}" for name, why in reasons.items()]
-    return [f"Not invited: {_names(reasons)}; rounds why {number} --outcome not_invited has the reasons."]
+    return [f"Not invited: {name_some(reasons)}; rounds why {number} --outcome not_invited has the reasons."]
 
 
 def _about_rule(report: RoundReport) -> list[str]:
@@ -183,38 +192,12 @@ def _about_rule(report: RoundReport) -> list[str]:
         return [
             f"{rule} pruned {how_many(len(pruned), 'device')} somewhere, most often {most}: in {times} of "
             f"{how_many(len(layers), 'layer')}.",
-            *([f"Left out in every layer: {_names(out)}."] if out else []),
+            *([f"Left out in every layer: {name_some(out)}."] if out else []),
         ]
     left = {name for layer in layers for name in set(layer.share) - set(layer.kept)}
     if left:
-        return [f"{rule} left out {how_many(len(left), 'device')}: {_names(left)}."]
+        return [f"{rule} left out {how_many(len(left), 'device')}: {name_some(left)}."]
     return [f"{rule} pruned nobody in {how_many(len(layers), 'layer')}."]
-
-
-DROPPED = {
-    "keys": "Dropped out before the secure sum began, without keys",
-    "shares": "Dropped out of the secure sum before training, with no shares or too few neighbours",
-    "update": "Dropped out of the secure sum without an update",
-    "reveal": "Sent an update that is in the sum, and revealed no shares",
-}
-
-
-def _about_secure_sum(told: SecureReport | None) -> list[str]:
-    if told is None:
-        return []
-    said = []
-    if told.devices is not None:
-        said.append(
-            f"A secure sum of {how_many(told.devices, 'update')}: the coordinator saw none of them. Of each device's "
-            f"{how_many(told.neighbours or 0, 'neighbour')} {told.threshold or 0} had to reveal shares."
-        )
-    else:
-        said.append("Its secure sum has not been read: the coordinator knows no update.")
-    for state, when_said in DROPPED.items():
-        names = {name for name, when in told.dropped.items() if when == state}
-        if names:
-            said.append(f"{when_said}: {_names(names)}.")
-    return said
 
 
 def _about_privacy(told: PrivacyReport | None, secure: SecureReport | None = None) -> list[str]:
@@ -270,7 +253,7 @@ def _about_detection(found: DetectionWhy | None) -> list[str]:
         return []
     said = [sentence(found.sentence)] if found.sentence else []
     if found.set_aside:
-        said.append(f"Their loss was not used, because it is far from all others': {_names(found.set_aside)}.")
+        said.append(f"Their loss was not used, because it is far from all others': {name_some(found.set_aside)}.")
     if not found.fires:
         return said or ["Detection saw nothing wrong with the model that the round began with."]
     of = "" if found.judged_round is None else f" for the model of round {found.judged_round}"
@@ -279,16 +262,8 @@ def _about_detection(found: DetectionWhy | None) -> list[str]:
     if found.method:
         said.append(f"Judged by {METHODS.get(found.method, found.method)}.")
     if found.bad:
-        said.append(f"Named harmful: {_names(found.bad)}.")
+        said.append(f"Named harmful: {name_some(found.bad)}.")
     if found.repair:
         change = [f"{value:.4f}" for value in (found.accuracy_before, found.accuracy_after) if value is not None]
         said.append(f"The model was {found.repair}" + (f": accuracy {' -> '.join(change)}." if change else "."))
     return said
-
-
-def _names(names: Iterable[str]) -> str:
-    """Some names, then how many more."""
-    known = sorted(names)
-    return ", ".join(known[:NAMED_DEVICES]) + (
-        f" and {len(known) - NAMED_DEVICES} more" if len(known) > NAMED_DEVICES else ""
-    )

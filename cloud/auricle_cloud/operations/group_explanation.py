@@ -21,7 +21,7 @@ def about_groups(told: GroupsReport | None) -> list[str]:
     goes_on = "each device goes on from its group's model" if told.own_models else "all go on from the fleet's model"
     said = [f"It made {how_many(len(numbers), 'group')} of devices{how}; {goes_on}."]
     for number in numbers:
-        said.append(f"Group {number}: {_names(name for name, of in told.of.items() if of == number)}.")
+        said.append(f"Group {number}: {name_some(name for name, of in told.of.items() if of == number)}.")
     return said
 
 
@@ -58,7 +58,7 @@ def about_group(told: GroupsReport | None, name: str) -> list[str]:
     return [f"It is in group {number}, {with_whom}{after}."]
 
 
-def _names(names: Iterable[str]) -> str:
+def name_some(names: Iterable[str]) -> str:
     known = sorted(names)
     return ", ".join(known[:NAMED_DEVICES]) + (
         f" and {len(known) - NAMED_DEVICES} more" if len(known) > NAMED_DEVICES else ""

@@ -12,7 +12,7 @@ from auricle.wire.plan import InferenceLoss
 from auricle_cloud.operations.types import Answer
 from auricle_cloud.states.figures import FIGURES, LOSS_UNITS
 from auricle_cloud.states.outcome import OUTCOMES, Outcome
-from auricle_cloud.states.report import Document
+from auricle_cloud.states.report import BucketState, Document
 from auricle_cloud.states.round import State
 
 OutcomeFilter = Literal[Outcome, "pruned", "harmful"]
@@ -133,6 +133,20 @@ class PrivacyWhy(Answer, frozen=True, kw_only=True):
     sentences: list[str]
 
 
+class BucketWhy(Answer, frozen=True, kw_only=True):
+    """One bucket of a secure sum: devices whose sum was read alone."""
+
+    devices: list[str]
+    """Whose updates came."""
+    size: int
+    """Devices that it was drawn of."""
+    state: BucketState
+    norm: float | None
+    """Euclidean, of the mean of its updates; None where that was not read."""
+    scale: float
+    """By what that mean was multiplied: 1, less where it was cut, 0 where it is not in the model."""
+
+
 class SecureWhy(Answer, frozen=True, kw_only=True):
     """The secure sum of a round."""
 
@@ -146,6 +160,10 @@ class SecureWhy(Answer, frozen=True, kw_only=True):
     """Of whose updates the sum is; None: it was not read."""
     dropped: dict[str, str]
     """When devices dropped out: keys, shares, update, or reveal, whose update is in the sum."""
+    buckets: list[BucketWhy]
+    """What became of each bucket; none where the sum was of all devices."""
+    clip: float | None
+    """The norm to which longer means of buckets were cut."""
     sentences: list[str]
 
 

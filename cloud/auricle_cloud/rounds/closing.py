@@ -142,7 +142,8 @@ class Closing:
             with site.store.rounds.moving(self._task, number, "closing", "aggregated", **values) as tx:
                 if before is not None:
                     before(tx)
-                note_rule(tx, aggregate, task=self._task, number=number, rule=site.rule.name)
+                hidden = bool((row.report or {}).get("secure_sum"))
+                note_rule(tx, aggregate, task=self._task, number=number, rule=site.rule.name, hidden=hidden)
                 names = (update.device for update in counted)
                 learning = note_learning(tx, self._task, number)
                 note_mended(tx, (row.report or {}).get("broken", ()), names, task=self._task, number=number)

@@ -20,7 +20,9 @@ AT_ONCE = 500
 """Devices that one statement changes."""
 
 
-def note_rule(tx: sa.Connection, aggregate: Aggregate, *, task: str, number: int, rule: str) -> None:
+def note_rule(
+    tx: sa.Connection, aggregate: Aggregate, *, task: str, number: int, rule: str, hidden: bool = False
+) -> None:
     """Note whom a rule bounded, and whom it left out of every layer.
 
     Parameters
@@ -31,6 +33,8 @@ def note_rule(tx: sa.Connection, aggregate: Aggregate, *, task: str, number: int
         What the rule made of the round's updates.
     task, number, rule
         The round, and the rule's name.
+    hidden
+        Whether only buckets of a secure sum were seen.
     """
     note_bounded(tx, aggregate.bounded, task=task, number=number)
     out = [*aggregate.left_out]
@@ -42,16 +46,24 @@ def note_rule(tx: sa.Connection, aggregate: Aggregate, *, task: str, number: int
         tx.execute(sa.update(updates).where(mine).values(left_out=True))
         again = devices.c.device.in_(some) & (devices.c.left_out_rounds % RUNNING == 0)
         for name, rounds in tx.execute(sa.select(devices.c.device, devices.c.left_out_rounds).where(again)).all():
-            note_left_out(tx, name, rounds, task=task, number=number, rule=rule)
+            note_left_out(tx, name, rounds, task=task, number=number, rule=rule, hidden=hidden)
 
 
-def note_left_out(tx: sa.Connection, device: str, rounds: int, *, task: str, number: int, rule: str) -> None:
-    """Enter an event for a device that a rule has left out of so many rounds running, the last of which is `number`."""
-    detail = (
-        f"left out by {rule} in {rounds} rounds running: auricle cloud rounds why {number} {device} says how far "
-        "it is from the others; quarantine it if its microphone or labels are wrong, or serve with --method "
-        "norm-clip if it only sounds different"
-    )
+def note_left_out(
+    tx: sa.Connection, device: str, rounds: int, *, task: str, number: int, rule: str, hidden: bool = False
+) -> None:
+    """Enter an event for a device that a rule has left out of so many rounds running, the last of which is `number`.
+
+    `hidden` as of `note_rule`: which device of a bucket lied is not known of one round, but of those that are drawn
+    together with others in each round it is more and more likely the one that always is there.
+    """
+    why = f"auricle cloud rounds why {number} {device} says"
+    detail = f"left out by {rule} in {rounds} rounds running: {why} how far it is from the others; "
+    detail += "quarantine it if its microphone or labels are wrong, or serve with --method norm-clip if it only sounds "
+    detail += "different"
+    if hidden:
+        detail = f"in a bucket that was left out in {rounds} rounds running, each time with others: {why} why; "
+        detail += "quarantine it if it may be the one that lies"
     note(tx, OUTCOMES["left_out"].event, device=device, task=task, number=number, detail=detail)
 
 

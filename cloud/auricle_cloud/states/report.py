@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from functools import cache
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -124,6 +124,25 @@ class PrivacyReport(Part, frozen=True, kw_only=True):
     """Whose epsilon the budget is of."""
 
 
+BucketState = Literal["counted", "clipped", "left out", "lost", "impossible"]
+"""What became of a bucket: `left out`, its mean was far too long; `lost`, too few of its devices answered;
+`impossible`, what was read is no sum of its updates."""
+
+
+class BucketReport(Part, frozen=True, kw_only=True):
+    """One bucket of a secure sum."""
+
+    devices: list[str] = []
+    """Whose updates came."""
+    size: int = 0
+    """Devices that it was drawn of."""
+    state: BucketState = "counted"
+    norm: float | None = None
+    """Euclidean, of the mean of its updates; None where that was not read."""
+    scale: float = 0.0
+    """By what that mean was multiplied: 1, less where it was cut, 0 where it is not in the model."""
+
+
 class SecureReport(Part, frozen=True, kw_only=True):
     """The secure sum of a round."""
 
@@ -137,6 +156,10 @@ class SecureReport(Part, frozen=True, kw_only=True):
     """Of whose updates the sum is."""
     dropped: dict[str, str] = {}
     """In which state devices dropped out: keys, shares, update, or reveal, whose update is in the sum."""
+    buckets: list[BucketReport] = []
+    """What became of each bucket; none where the sum was of all devices."""
+    clip: float | None = None
+    """The norm to which longer means of buckets were cut."""
 
 
 class GroupsReport(Part, frozen=True, kw_only=True):

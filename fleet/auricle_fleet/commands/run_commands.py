@@ -54,7 +54,7 @@ PANELS = {
     "pictures",
     "Engine and machine": "engine processes ray runtime round_every step_seconds durable",
     "Network": "codec broker port",
-    "Privacy": "clip noise budget delta view on bound wait",
+    "Privacy": "clip noise budget delta view on bound wait bucket",
 }
 """Options of a run by their subjects, as help shows them: most used first."""
 _FLAGS = {name: (f"--{name}",) for name in ("central", "detect", "durable", "pictures", "validation")}

@@ -197,7 +197,7 @@ def check_run(told: FleetSettings) -> None:
     told.detection.require()
     check_learning(told.learning, chosen)
     told.privacy.require(chosen.method, mode=told.mode, detection=told.detect)
-    told.secure_sum.require(chosen.method, mode=told.mode, detection=told.detect)
+    told.secure_sum.require(chosen.method, mode=told.mode, detection=told.detect, noise=told.privacy.clip is not None)
     check_groups(told.groups)
     if not 0 <= told.round_every <= LONGEST_SECONDS:
         raise SettingsError(f"--round-every is {told.round_every:g}: it takes seconds, 0 to {LONGEST_SECONDS:.0f}.")

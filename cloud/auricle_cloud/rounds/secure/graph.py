@@ -1,4 +1,7 @@
-"""Who shares secrets with whom in a round's sum, who is left when devices drop out, and when the sum can be read."""
+"""Who shares secrets with whom in a round's sum, who is left when devices drop out, and when the sum can be read.
+
+A sum in buckets is a graph in pieces: nobody has a neighbour in another bucket, so each bucket's sum is read alone.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,56 @@ Near = Mapping[int, Collection[int]]
 """Neighbours' seats by seat."""
 
 
-def seated(names: Collection[str]) -> dict[str, tuple[int, list[int]]]:
-    """A seat for each device, and its neighbours' seats; the graph is drawn from the system's own randomness.
+FEWEST_OF_TWO = 8
+"""Devices from which there are two buckets: of these none may be lost, so each can do without one of its four."""
+FEWEST_OF_THREE = 9
+"""Devices from which there are three."""
+
+
+def bucket_count(devices: int, size: int) -> int:
+    """Buckets of so many devices: of `size`, smaller ones where these would be fewer than three; 1 where size is 0."""
+    if not size or devices < FEWEST_OF_TWO:
+        return 1
+    return max(devices // size, 3 if devices >= FEWEST_OF_THREE else 2)
+
+
+def seated(names: Collection[str], size: int = 0) -> dict[str, tuple[int, list[int]]]:
+    """A seat for each device, and its neighbours' seats; buckets and graphs are drawn from the system's own randomness.
+
+    Parameters
+    ----------
+    names
+        Known before anything is drawn, so that nobody chooses a bucket.
+    size
+        As of `bucket_count`; buckets differ by one device at most.
 
     Raises
     ------
     WireError
         There are fewer than three devices.
     """
+    generator = random.SystemRandom()
     seats = {f"{seat:05d}": name for seat, name in enumerate(sorted(names), 1)}
-    drawn = neighbours(seats, degree_of(len(seats)), random.SystemRandom())
-    return {seats[text]: (int(text), [int(other) for other in near]) for text, near in drawn.items()}
+    order, count = sorted(seats), bucket_count(len(seats), size)
+    generator.shuffle(order)
+    found: dict[str, tuple[str, ...]] = {}
+    for place in range(count):
+        bucket = order[place::count]
+        found |= neighbours(bucket, degree_of(len(bucket)), generator)
+    return {seats[text]: (int(text), [int(other) for other in near]) for text, near in found.items()}
+
+
+def buckets_of(near: Near) -> list[list[int]]:
+    """Seats of each bucket, in ascending order: the pieces of the graph."""
+    found, left = [], set(near)
+    while left:
+        bucket, new = set[int](), {min(left)}
+        while new:
+            bucket |= new
+            new = {other for seat in new for other in near[seat]} - bucket
+        found.append(sorted(bucket))
+        left -= bucket
+    return found
 
 
 def threshold_among(near: Near) -> int:

@@ -1,10 +1,8 @@
-"""From masked updates and revealed shares to the mean update, and to the next model."""
+"""From masked updates and revealed shares to a sum."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-import numpy as np
 
 from auricle.errors import WireError
 from auricle.wire.secure_sum.device import Keys, Revealed, Share
@@ -12,9 +10,7 @@ from auricle.wire.secure_sum.kinds import BOX, sum_name
 from auricle.wire.secure_sum.quantised import Words, words_of
 from auricle.wire.secure_sum.server import ServerSum
 from auricle.wire.secure_sum.sizes import SHARE_BYTES
-from auricle.wire.tensors import Flat, TensorTable
 from auricle_cloud.storage.rows import SumRow
-from auricle_learning.aggregation.cohort import Aggregate, Float64Array, layers_of
 
 
 def total_of(sum_id: str, rows: Sequence[SumRow], threshold: int, bodies: Mapping[str, bytes], size: int) -> Words:
@@ -71,28 +67,3 @@ def _share(owner: SumRow, holder: int, shares: bytes, place: int) -> Share:
     """A revealed share of a device's secret: its place is that of its holder among the device's neighbours."""
     near = owner.near or []
     return Share(near.index(holder) + 1, shares[SHARE_BYTES * place : SHARE_BYTES * (place + 1)])
-
-
-def mean_of(start: Flat, moved: Float64Array, devices: Sequence[str], table: TensorTable) -> Aggregate:
-    """What the rule fedavg makes of updates with the same weight, of which only the sum is known.
-
-    Parameters
-    ----------
-    start
-        (P,) w^t.
-    moved
-        (P,) sum of the updates w_k - w^t.
-    devices
-        K names, of whom the sum is.
-    table
-        Tells the layers.
-    """
-    layers = tuple(layer.name for layer in layers_of((s.name, s.size, s.layer) for s in table.specs))
-    shape = (len(devices), len(layers))
-    return Aggregate(
-        weights=np.asarray(start + moved / len(devices), np.float32),
-        ids=tuple(sorted(devices)),
-        layers=layers,
-        kept=np.ones(shape, np.bool_),
-        share=np.full(shape, 1.0 / len(devices)),
-    )

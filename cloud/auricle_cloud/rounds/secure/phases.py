@@ -6,8 +6,8 @@ As in every round each state may be done again: what devices said is in the data
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 import msgspec
 
@@ -16,13 +16,14 @@ from auricle.wire.messages import Asked, Invite
 from auricle.wire.plan import Plan, SecureSum
 from auricle.wire.secure_sum.kinds import FEWEST_DEVICES
 from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumBoxes, SumNeighbours
-from auricle.wire.secure_sum.quantised import Words, sum_of
 from auricle_cloud.rounds.closing import RoundAbortedError, obey
 from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import Pace, RoundContext
 from auricle_cloud.rounds.policy import is_question_over
-from auricle_cloud.rounds.secure.graph import readable, remaining, seated, threshold_among
-from auricle_cloud.rounds.secure.opening import box_for, mean_of, total_of
+from auricle_cloud.rounds.secure.combining import RoundSum, open_buckets
+from auricle_cloud.rounds.secure.graph import seated
+from auricle_cloud.rounds.secure.opening import box_for
+from auricle_cloud.rounds.secure.seats import Seats
 from auricle_cloud.states.report import Document
 from auricle_cloud.storage.rows import RoundRow, SumRow, UpdateRow
 from auricle_learning.aggregation.next_model import NextModel, follow
@@ -31,35 +32,6 @@ from auricle_learning.aggregation.next_model import NextModel, follow
 def sum_in(row: RoundRow) -> SecureSum | None:
     """The secure sum of a round; None where it has none, or has not begun."""
     return (msgspec.msgpack.decode(row.plan, type=Plan).secure_sum or None) if row.plan else None
-
-
-@dataclass(frozen=True)
-class Seats:
-    """Devices of one sum, by their seats."""
-
-    rows: dict[int, SumRow]
-    near: dict[int, list[int]]
-    threshold: int
-
-    @classmethod
-    def of(cls, rows: Sequence[SumRow]) -> Seats:
-        """Those that have a seat."""
-        found = {row.seat: row for row in rows if row.seat is not None}
-        near = {seat: row.near or [] for seat, row in found.items()}
-        return cls(found, near, threshold_among(near) if near else FEWEST_DEVICES)
-
-    def named(self, names: set[str] | frozenset[str]) -> set[int]:
-        """Seats of these devices."""
-        return {seat for seat, row in self.rows.items() if row.device in names}
-
-    @property
-    def part(self) -> set[int]:
-        """Those that others mask with."""
-        return {seat for seat, row in self.rows.items() if row.part}
-
-    def readable(self, came: set[str], said: set[str]) -> bool:
-        """Whether the sum of those that came can be read with the shares of those that revealed theirs."""
-        return readable(self.near, self.part, self.named(came) & self.part, self.named(said), self.threshold)
 
 
 class SecureRounds:
@@ -109,6 +81,9 @@ class SecureRounds:
         await progress.ask_each(lambda device: [JoinSum(**asking(device, number), sum=told.id)])
         await self._wait(number, lambda: len(progress.answered) >= self._needed)
         store, needed, cohort = self._site.store, self._needed, frozenset(progress.cohort)
+        noise = msgspec.msgpack.decode(row.begun.plan, type=Plan).noise
+        # A bucket's sum would have the noise of its few devices, and no epsilon of the fleet view would be true of it.
+        size = 0 if noise else self._site.settings.secure_sum.bucket_size
 
         def enter() -> None:
             with store.rounds.moving(self._task, number, "keys", "shares") as tx:
@@ -117,12 +92,13 @@ class SecureRounds:
                     raise RoundAbortedError(
                         f"{len(names)} of {len(cohort)} devices gave keys for the secure sum: {needed} are needed"
                     )
-                near = seated(names)
+                near = seated(names, size)
                 store.sums.seat(tx, self._task, number, near)
+                buckets = Seats.of(store.sums.rows_in(tx, self._task, number)).buckets
                 store.sums.leave(tx, self._task, number, cohort - names, "gave no keys for the secure sum in time")
                 about = {
                     "bound": told.bound,
-                    "threshold": threshold_among(dict(near.values())),
+                    "threshold": min(bucket.threshold for bucket in buckets),
                     "neighbours": min(len(others) for _, others in near.values()),
                     "dropped": dict.fromkeys(sorted(cohort - names), "keys"),
                 }
@@ -147,25 +123,22 @@ class SecureRounds:
                     **asking(device, number),
                     sum=told.id,
                     seat=seat,
-                    threshold=seats.threshold,
+                    threshold=seats.bucket(seat).threshold,
                     seats=tuple(seats.near[seat]),
                     boxes=tuple(other.boxes for other in near),
                     masks=tuple(other.masks for other in near),
                 )
             ]
 
-        def kept(shared: set[str]) -> set[int]:
-            return remaining(seats.near, seats.named(shared), seats.threshold)
-
         await progress.ask_each(neighbours)
-        await self._wait(number, lambda: len(kept(progress.answered)) >= self._needed)
+        await self._wait(number, lambda: len(seats.kept(progress.answered)) >= self._needed)
         needed = self._needed
 
         def enter() -> None:
             with store.rounds.moving(self._task, number, "shares", "inviting") as tx:
                 rows = store.sums.rows_in(tx, self._task, number)
                 shared = {each.device for each in rows if each.shares is not None}
-                part = {seats.rows[seat].device for seat in kept(shared)}
+                part = {seats.rows[seat].device for seat in seats.kept(shared)}
                 if len(part) < needed:
                     raise RoundAbortedError(
                         f"{len(shared)} of {len(by_name)} devices shared secrets for the secure sum, {len(part)} of "
@@ -217,7 +190,8 @@ class SecureRounds:
         came = {update.device for update in counted}
         here, missing = seats.named(came), seats.part - seats.named(came)
         by_name = {each.device: seat for seat, each in seats.rows.items()}
-        progress.left = progress.cohort - came
+        asked = {seat for bucket in seats.legible(came, came) for seat in bucket.seats}
+        progress.left = progress.cohort - {name for name in came if by_name[name] in asked}
         progress.failed -= came
         progress.answered = {each.device for each in seats.rows.values() if each.own is not None}
         asking = self._site.messenger.asking
@@ -233,33 +207,31 @@ class SecureRounds:
             raise RoundAbortedError(
                 f"{len(progress.answered)} of {len(came)} devices revealed shares of the secure sum: too few to read it"
             )
+        silent = {name for name in came if by_name[name] in asked} - progress.answered
         try:
-            await asyncio.to_thread(self._total, row, counted)
+            made = await asyncio.to_thread(self._opening, row, counted, silent)
         except WireError as error:
             raise RoundAbortedError(f"the secure sum cannot be read: {str(error).rstrip('.')}") from error
         left = {seats.rows[seat].device: "update" for seat in sorted(missing)}
-        left |= dict.fromkeys(sorted(came - progress.answered), "reveal")
-        report = self._dropped(row, left, devices=len(came))
+        left |= dict.fromkeys(sorted(silent), "reveal")
+        report = self._dropped(row, left, **made.report())
         await asyncio.to_thread(
             lambda: store.rounds.move(self._task, number, "revealing", "closing", report=report),
         )
 
-    def _total(self, row: RoundRow, counted: Sequence[UpdateRow]) -> Words:
-        """The sum of what came; WireError where the shares do not give it, or it is no sum of so many updates."""
-        told, size = self._told(row), self._site.pack.plugin_table.size
-        seats = Seats.of(self._site.store.sums.rows(self._task, row.round))
-        bodies = {update.device: self._site.blobs.get(update.body) for update in counted}
-        part = [seats.rows[seat] for seat in sorted(seats.part)]
-        total = total_of(told.id, part, seats.threshold, bodies, size)
-        sum_of(total, len(counted), told.bound)
-        return total
+    def _opening(self, row: RoundRow, counted: Sequence[UpdateRow], silent: Collection[str]) -> RoundSum:
+        """The round's buckets, and the update that they make; errors as of `open_buckets`."""
+        seats, get = Seats.of(self._site.store.sums.rows(self._task, row.round)), self._site.blobs.get
+        body = {update.device: partial(get, update.body) for update in counted}
+        return open_buckets(self._told(row), seats, body, silent, self._site.pack.plugin_table.size)
 
     def model(self, row: RoundRow, counted: Sequence[UpdateRow]) -> NextModel:
-        """The model that the mean of the updates makes; the server's optimizer follows it as in every round."""
+        """The model that the means of the buckets make; the server's optimizer follows it as in every round."""
         site, begun = self._site, row.begun
         start = site.weights(begun.base)
-        moved = sum_of(self._total(row, counted), len(counted), self._told(row).bound)
-        aggregate = mean_of(start, moved, [update.device for update in counted], site.pack.plugin_table)
+        dropped = ((row.report or {}).get("secure_sum") or {}).get("dropped", {})
+        silent = {name for name, state in dropped.items() if state == "reveal"}
+        aggregate = self._opening(row, counted, silent).aggregate(start, site.pack.plugin_table)
         state = site.optimizer_after(site.store.models.get(self._task, begun.version))
         return follow(start, aggregate, site.settings.preset.server_for(row.round, site.horizon), state)
 
@@ -272,7 +244,7 @@ class SecureRounds:
         return told
 
     @staticmethod
-    def _dropped(row: RoundRow, more: dict[str, str], **values: int) -> Document:
+    def _dropped(row: RoundRow, more: dict[str, str], **values: object) -> Document:
         """The round's report with who else dropped out, and in which state."""
         report = row.report or {}
         about = report.get("secure_sum") or {}
