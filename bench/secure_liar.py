@@ -29,7 +29,8 @@ from auricle_cloud.rounds.secure.graph import bucket_count
 from auricle_cloud.settings import BUCKET
 from auricle_learning.aggregation.buckets import combine_buckets
 from auricle_learning.training.train import LocalState
-from bench.attacks import PLAN, Fleet, make_fleet
+from bench.attack_fleet import Fleet, make_fleet
+from bench.attack_rounds import PLAN
 from bench.comparison_table import table
 
 BOUND = 0.5
@@ -149,13 +150,13 @@ def measure(updates: Updates, size: int, seed: int) -> dict[str, Moved]:
 
 def train(fleet: Fleet, number: int, weights: NDArray[np.float32]) -> Updates:
     """(n, P) the updates of a round."""
-    done = [each.run(PLAN, number, weights, LocalState(weights)).plugin for each in fleet.honest]
+    done = [each.run(PLAN, number, weights, LocalState(weights)).plugin for each in fleet.trainers["honest"]]
     return np.stack(done).astype(np.float64) - weights
 
 
 def play(fleet: Fleet, size: int, rounds: int, seed: int, lie: Liar | None) -> tuple[float, list[Updates]]:
     """Percent right after the rounds, and the updates of each; size 0: one sum."""
-    weights, kept, count = fleet.start, [], len(fleet.honest)
+    weights, kept, count = fleet.start, [], len(fleet.trainers["honest"])
     draw = np.random.default_rng(seed)
     own = int(draw.integers(count))
     for number in range(rounds):
@@ -166,7 +167,7 @@ def play(fleet: Fleet, size: int, rounds: int, seed: int, lie: Liar | None) -> t
             words[own] = lie(View(updates, own, draw))[-1]
         made = in_buckets(words, drawn(count, size, draw)) if size else one_sum(words, range(count))
         weights = np.asarray(weights + made, np.float32)
-    return 100 * fleet.right(weights), kept
+    return 100 * fleet.right(weights[None]), kept
 
 
 def main() -> int:
