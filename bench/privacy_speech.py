@@ -59,11 +59,6 @@ class Speech:
         """Trains the plug-in."""
         return StepRuntime(self.pack)
 
-    @cached_property
-    def judge(self) -> OnnxEvaluator:
-        """Judges a model on the unheard speakers."""
-        return self.evaluator(self.unheard)
-
     def evaluator(self, clips: NDArray[np.intp]) -> OnnxEvaluator:
         """Judges a model on these clips."""
         features = LogMel(self.pack.manifest.task).finish(self.energies[clips])

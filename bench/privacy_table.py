@@ -1,11 +1,13 @@
-"""What noise costs: accuracy of fleets of 10 to 10,000 devices at an epsilon, on recorded words and unheard speakers.
+"""What noise costs: devices x epsilon x accuracy of fleets on recorded words, by `auricle fleet run` itself.
 
-Ten command words, the whole plug-in, federated averaging from a model that has learnt some rounds from other people.
-Rounds draw devices as the coordinator does; each has ten clips of the recordings, which others have too where there are
-more devices than clips. For each epsilon of the fleet view that noise multiplier is taken which gives it after all
-rounds. Noise is of a seeded generator, so that the table can be repeated; that of devices is not.
+Ten command words, federated averaging of the whole plug-in on the virtual engine, from a model that was pretrained on
+other people's clips, judged on people without a device. A device has ten clips, whose voices are warped where there are
+more devices than speakers (partition `voices`). For each epsilon of the fleet view that noise multiplier is taken which
+gives it after all rounds; the epsilons that are printed are those that the runs say of themselves. Figures are means
+over seeds (each another split, draw and first model) with the standard deviation; noise itself is of the system's
+randomness, so no two tables are the same.
 
-    python bench/privacy_table.py --data DIR [--data DIR2] [--rounds 5] [--epsilons 8] [--json]
+    python bench/privacy_table.py --data DIR [--data DIR2] [--rounds 15] [--epsilons 32,8,2] [--json]
 """
 
 from __future__ import annotations
@@ -14,26 +16,30 @@ import argparse
 import json
 import math
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from auricle.wire.plan import Noise
-from auricle.wire.tensors import Flat
-from auricle_learning.aggregation.accounting import Release, device_epsilon, fleet_epsilon
-from auricle_learning.training.noise import with_noise
+from auricle.speech.clip_folder import scan_folder
+from auricle.speech.words import COMMANDS
+from auricle_cloud.settings import Privacy
+from auricle_fleet import FleetRun, FleetSettings
+from auricle_fleet.population.speech_cache import SpeechCache
+from auricle_fleet.settings.partition import Partition
+from auricle_learning.aggregation.accounting import Release, fleet_epsilon
 from bench.comparison_table import table
-from bench.privacy_speech import PLAN, Speech
 
+DELTA = 1e-5
 CLIPS = 10
 """Of a device."""
-NOISE = "noise of a seeded generator"
-OFTEN = replace(PLAN, epochs=5)
+PUBLIC = 0.1
+"""Share of the speakers whose clips the first model is trained on."""
 
 
 class Fleet(NamedTuple):
@@ -47,23 +53,20 @@ class Fleet(NamedTuple):
         """Probability with which a device is drawn."""
         return self.cohort / self.devices
 
-    @property
-    def delta(self) -> float:
-        """A tenth of one by the number of devices, at most 1e-5 where these are few."""
-        return min(1e-5, 0.1 / self.devices)
 
-
-FLEETS = (Fleet(10, 10), Fleet(100, 30), Fleet(1000, 50), Fleet(10_000, 100))
+FLEETS = (Fleet(20, 20), Fleet(100, 50), Fleet(500, 100))
 
 
 class Row(NamedTuple):
-    """A fleet's result."""
+    """What the runs of a fleet at one epsilon came to, a figure a seed."""
 
     fleet: Fleet
-    epsilon: float
     multiplier: float
-    device_epsilon: float
-    right: float
+    """0: neither clipping nor noise."""
+    epsilons: tuple[float, ...]
+    device_epsilons: tuple[float, ...]
+    before: tuple[float, ...]
+    right: tuple[float, ...]
 
 
 def multiplier_for(fleet: Fleet, rounds: int, epsilon: float) -> float:
@@ -71,79 +74,125 @@ def multiplier_for(fleet: Fleet, rounds: int, epsilon: float) -> float:
     low, high = 1, 100_000
     while low < high:
         middle = (low + high) // 2
-        spent = fleet_epsilon([Release(fleet.sampling, middle / 100)] * rounds, fleet.delta).epsilon
+        spent = fleet_epsilon([Release(fleet.sampling, middle / 100)] * rounds, DELTA).epsilon
         low, high = (low, middle) if spent <= epsilon else (middle + 1, high)
     return low / 100
 
 
-def play(speech: Speech, start: Flat, fleet: Fleet, rounds: int, noise: Noise | None) -> float:
-    """Run the rounds; the share of the unheard speakers' clips that is right afterwards."""
-    draw, weights = np.random.default_rng(fleet.devices), start
-    own = [draw.choice(speech.heard, CLIPS, replace=False) for _ in range(fleet.devices)]
-    for number in range(rounds):
-        chosen = np.flatnonzero(draw.random(fleet.devices) < fleet.sampling).tolist()
-        total = np.zeros(len(start))
-        for device in chosen:
-            trained = speech.trained(weights, own[device], number, device, OFTEN)
-            total += (trained if noise is None else with_noise(weights, trained, noise, draw)) - weights
-        if chosen:
-            weights = np.asarray(weights + total / len(chosen), np.float32)
-    return float(speech.judge.scores(weights[None]).accuracy[0])
+def link_clips(folders: Sequence[Path], into: Path) -> tuple[Path, Path]:
+    """Folders of the speakers that may have a device or are unheard, and of those of the first model."""
+    found = [clip for folder in folders for clip in scan_folder(folder).clips if clip.word in COMMANDS]
+    speakers = np.random.default_rng(0).permutation(sorted({clip.speaker for clip in found})).tolist()
+    public = {*speakers[: round(PUBLIC * len(speakers))]}
+    for clip in found:
+        place = into / ("public" if clip.speaker in public else "others") / clip.word / clip.path.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.exists():  # some recordings are in both folders
+            place.symlink_to(clip.path.resolve())
+    return into / "others", into / "public"
 
 
-def rows_of(speech: Speech, start: Flat, fleet: Fleet, told: argparse.Namespace, clip: float) -> list[Row]:
-    """A fleet without noise, and at each epsilon."""
-    found = [Row(fleet, math.inf, 0.0, math.inf, play(speech, start, fleet, told.rounds, None))]
-    for epsilon in map(float, told.epsilons.split(",")):
-        multiplier = multiplier_for(fleet, told.rounds, epsilon)
-        noise = Noise(clip=clip, deviation=multiplier * clip / math.sqrt(fleet.cohort))
-        # As often as the device that was drawn most often is on average: not above all rounds.
-        often = min(told.rounds, math.ceil(told.rounds * fleet.sampling + 3 * math.sqrt(told.rounds * fleet.sampling)))
-        single = device_epsilon([noise.deviation / (2 * clip)] * often, fleet.delta)
-        found.append(Row(fleet, epsilon, multiplier, single, play(speech, start, fleet, told.rounds, noise)))
-    return found
+class Run(NamedTuple):
+    """What one run came to."""
+
+    epsilon: float
+    device_epsilon: float
+    before: float
+    right: float
 
 
-def printed(rows: Sequence[Row], start: float) -> str:
-    """The table."""
-    lines = [
-        [
-            f"{row.fleet.devices:,}",
-            f"{row.fleet.cohort}",
-            "none" if math.isinf(row.epsilon) else f"{row.epsilon:g}",
-            f"{row.fleet.delta:g}",
-            f"{row.multiplier:.2f}",
-            "-" if math.isinf(row.device_epsilon) else f"{row.device_epsilon:,.0f}",
-            f"{100 * row.right:.1f} %",
-        ]
-        for row in rows
+def play(
+    told: argparse.Namespace, roots: tuple[Path, Path], fleet: Fleet, multiplier: float, seed: int, load: SpeechCache
+) -> Run:
+    """Run the rounds in a folder that is then removed; multiplier 0: neither clipping nor noise."""
+    others, public = roots
+    settings = FleetSettings(
+        engine="virtual",
+        data=str(others),
+        words=",".join(COMMANDS),
+        partition=Partition(kind="voices", clips=CLIPS),
+        devices=fleet.devices,
+        min_clips=told.min_clips,
+        unseen=told.unseen,
+        labelled=str(public),
+        pretrain=told.pretrain,
+        preset="fedavg",
+        method="fedavg",
+        server_optimizer="none",
+        augment="off",
+        epochs=told.epochs,
+        rate=told.rate,
+        judge="off",
+        rounds=told.rounds,
+        participation=fleet.sampling,
+        quorum=1.0,
+        processes=1,
+        seed=seed,
+        privacy=Privacy(clip=told.clip, noise=multiplier, delta=DELTA) if multiplier else Privacy(),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        made = FleetRun(settings, Path(folder) / "run", load=load).run()
+    last, start = made.rounds[-1], made.summary.start_accuracy_unseen or 0.0
+    spent = last.epsilon or math.inf, last.device_epsilon or math.inf
+    return Run(*spent, start, last.plugin_accuracy_unseen or 0.0)
+
+
+def rows_of(told: argparse.Namespace, roots: tuple[Path, Path], fleet: Fleet) -> list[Row]:
+    """A fleet without noise and at each epsilon, over the seeds."""
+    epsilons = (math.inf, *map(float, told.epsilons.split(",")))
+    multipliers = [0.0 if math.isinf(each) else multiplier_for(fleet, told.rounds, each) for each in epsilons]
+    runs: dict[float, list[Run]] = {multiplier: [] for multiplier in multipliers}
+    for seed in map(int, told.seeds.split(",")):
+        load = SpeechCache()
+        for multiplier, made in runs.items():
+            made.append(play(told, roots, fleet, multiplier, seed, load))
+            if told.json:
+                print(json.dumps([*fleet, multiplier, seed, *made[-1]]), flush=True)
+    return [Row(fleet, multiplier, *zip(*made, strict=True)) for multiplier, made in runs.items()]
+
+
+def printed(row: Row) -> list[str]:
+    """The line of a fleet at an epsilon."""
+    return [
+        f"{row.fleet.devices:,}",
+        f"{row.fleet.cohort}",
+        "none" if not row.multiplier else f"{max(row.epsilons):.2f}",
+        "-" if not row.multiplier else f"{row.multiplier:.2f}",
+        "-" if not row.multiplier else f"{fmean(row.device_epsilons):,.0f}",
+        spread(row.before),
+        spread(row.right),
     ]
-    head = ["devices", "a round", "epsilon", "delta", "multiplier", "epsilon of the device view", "right"]
-    return f"the first model: {100 * start:.1f} %; {NOISE}\n{table(head, lines)}"
+
+
+def spread(shares: Sequence[float]) -> str:
+    """Mean and standard deviation of percentages."""
+    deviation = stdev(shares) if len(shares) > 1 else 0.0
+    return f"{100 * fmean(shares):.1f} % ± {100 * deviation:.1f}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, action="append", required=True, help="Speech Commands; repeatable.")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--before", type=int, default=8, help="Rounds that the first model has learnt alone.")
-    parser.add_argument("--epsilons", default="8")
-    parser.add_argument("--devices", default="10,100,1000,10000", help="Of the fleets.")
+    parser.add_argument("--devices", default="20,100,500", help="Of the fleets.")
+    parser.add_argument("--epsilons", default="32,8,2", help="Of the fleet view, after all rounds.")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--rate", type=float, default=0.05)
     parser.add_argument("--clip", type=float, default=0.3, help="Clipping norm.")
+    parser.add_argument("--pretrain", type=int, default=20, help="Epochs of the first model on the public clips.")
+    parser.add_argument("--unseen", type=int, default=100, help="Speakers without a device, with those of few clips.")
+    parser.add_argument("--min-clips", type=int, default=6, help="Of a speaker with a device.")
     parser.add_argument("--json", action="store_true")
     told = parser.parse_args()
-    speech = Speech.read(told.data, unheard=150)
-    public = np.random.default_rng(5).choice(speech.heard, len(speech.heard) // 5, replace=False)
-    start = speech.first(public, told.before, devices=1)
-    right = float(speech.judge.scores(start[None]).accuracy[0])
-    rows: list[Row] = []
-    for fleet in (fleet for fleet in FLEETS if str(fleet.devices) in told.devices.split(",")):
-        for row in rows_of(speech, start, fleet, told, told.clip):
-            rows.append(row)
-            if told.json:
-                print(json.dumps({**row._asdict(), "start": right, "noise": NOISE}), flush=True)
+    lines: list[list[str]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        roots = link_clips(told.data, Path(folder))
+        for fleet in (fleet for fleet in FLEETS if str(fleet.devices) in told.devices.split(",")):
+            lines += [printed(row) for row in rows_of(told, roots, fleet)]
     if not told.json:
-        print(printed(rows, right))
+        head = ["devices", "a round", "epsilon", "multiplier", "epsilon of the device view", "before", "after"]
+        print(table(head, lines))
     return 0
 
 

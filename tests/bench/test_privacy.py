@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from bench.membership import area, found_at
 from bench.privacy_net import AttackedNet, unit
 from bench.privacy_reading import Ridge, correlation, reading
-from bench.privacy_table import Fleet, multiplier_for
+from bench.privacy_table import DELTA, Fleet, link_clips, multiplier_for
 from bench.secure_sum import degree_of, measure
 
 from auricle.packs.pack import load_pack
@@ -25,9 +27,19 @@ def test_the_area_counts_pairs_in_which_the_member_scores_higher() -> None:
 def test_the_multiplier_is_the_least_that_keeps_the_epsilon() -> None:
     fleet = Fleet(1000, 100)
     multiplier = multiplier_for(fleet, 5, 4.0)
-    spent = [fleet_epsilon([Release(0.1, m)] * 5, fleet.delta).epsilon for m in (multiplier - 0.01, multiplier)]
+    spent = [fleet_epsilon([Release(0.1, m)] * 5, DELTA).epsilon for m in (multiplier - 0.01, multiplier)]
     assert spent[1] <= 4.0 < spent[0]
-    assert Fleet(100_000, 1).delta == 1e-6
+
+
+def test_speakers_are_of_the_first_model_or_of_the_fleet(tmp_path: Path) -> None:
+    for word in ("yes", "no", "tree"):
+        (tmp_path / "gsc" / word).mkdir(parents=True)
+        for speaker in range(10):
+            (tmp_path / "gsc" / word / f"{speaker:08x}_nohash_0.wav").touch()
+    folders = link_clips([tmp_path / "gsc", tmp_path / "gsc"], tmp_path / "made")
+    parts = [{file.name[:8] for file in folder.rglob("*.wav")} for folder in folders]
+    assert [len(part) for part in parts] == [9, 1] and not parts[0] & parts[1]
+    assert {folder.name for folder in folders[0].iterdir()} == {"yes", "no"}
 
 
 NET = AttackedNet(load_pack("gsc12"))

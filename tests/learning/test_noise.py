@@ -71,14 +71,11 @@ def test_an_update_leaves_no_trace_in_the_lowest_bits(monkeypatch: pytest.Monkey
         assert float(np.linalg.norm(sent.astype(np.float64))) <= 1.0
 
 
-def test_the_numbers_are_normal_and_a_benchmark_can_repeat_its_own() -> None:
+def test_the_numbers_are_normal() -> None:
     drawn = cryptographic_normals(100_001)
     assert drawn.shape == (100_001,) and np.isfinite(drawn).all()
     for edge, below in ((-2.0, 0.02275), (-1.0, 0.15866), (0.0, 0.5), (1.0, 0.84134), (2.0, 0.97725)):
         assert float((drawn < edge).mean()) == pytest.approx(below, abs=0.01)
-    received, noise = np.zeros(6, np.float32), Noise(clip=1.0, deviation=1.0)
-    one, two = (with_noise(received, received, noise, np.random.default_rng(1)) for _ in range(2))
-    assert one.tolist() == two.tolist()
 
 
 def test_with_noise_no_figure_of_the_clips_leaves_the_device_and_what_it_keeps_is_its_own() -> None:

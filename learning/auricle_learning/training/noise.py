@@ -64,7 +64,7 @@ def cryptographic_normals(size: int) -> NDArray[np.float64]:
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size]
 
 
-def with_noise(received: Flat, trained: Flat, noise: Noise, generator: np.random.Generator | None = None) -> Flat:
+def with_noise(received: Flat, trained: Flat, noise: Noise) -> Flat:
     """The weights that a device sends in place of the trained ones: w^t + clip(w_k - w^t) + N(0, deviation^2).
 
     Update and noise are each rounded to the grid; the update is clipped to a norm that is less by what rounding can
@@ -76,8 +76,6 @@ def with_noise(received: Flat, trained: Flat, noise: Noise, generator: np.random
         (P,) w^t and w_k.
     noise
         The plan's.
-    generator
-        Draws the noise where it has to be repeated, as in a benchmark; a device has none, but ChaCha20.
 
     Returns
     -------
@@ -89,9 +87,8 @@ def with_noise(received: Flat, trained: Flat, noise: Noise, generator: np.random
         return np.asarray(received + clipped(moved, noise.clip), np.float32)
     size = trained.size
     step = math.ldexp(1.0, math.frexp(noise.deviation)[1] - 1 - GRID_BITS)
-    drawn = cryptographic_normals(size) if generator is None else generator.standard_normal(size)
     within = clipped(moved, max(0.0, noise.clip - step * math.sqrt(size) / 2))
-    steps = np.rint(within / step) + np.rint(drawn * (noise.deviation / step))
+    steps = np.rint(within / step) + np.rint(cryptographic_normals(size) * (noise.deviation / step))
     return np.asarray(received + steps * step, np.float32)
 
 
