@@ -204,7 +204,7 @@ class Federation:
         )
         made = next_model(cohort, rule, FOLLOWS, None)
         try:
-            require_model(made.aggregate, made.weights, model.weights, LIMITS)
+            require_model(made, model.weights, LIMITS, self.setup.method.name)
         except UnsoundModelError:
             return made.aggregate
         self.model = Model(made.weights, made.kept, own_models(model, made.aggregate))
