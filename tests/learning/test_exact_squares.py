@@ -60,6 +60,33 @@ def test_all_but_the_sum_stays_as_it_is() -> None:
     assert after == before
 
 
+BEFORE = b"\x7a\x08\x00\x7a\xff\xff\x7f\x00\x00\x00"
+"""Field 15; who reads on in the midst of it takes a length of two million."""
+
+
+@pytest.mark.parametrize(
+    "number", [b"\x79" + b"\x01" * 8, b"\x7d" + b"\x01" * 4, b"\x78\x81\x01"], ids=["64", "32", "varint"]
+)
+def test_a_graph_is_found_behind_a_number_of_any_width(number: bytes) -> None:
+    """Field 15, which ONNX does not have, as 64 bits, 32 bits and of a length of its own."""
+    model = _summed((PRIME,))
+    nodes = read_model(model.SerializeToString(), "The graph").nodes
+    graph = onnx.ModelProto(graph=model.graph).SerializeToString()
+    made = with_exact_squares(graph, nodes, {"y": (PRIME,)})
+    assert len(made) > len(graph)
+    assert with_exact_squares(BEFORE + number + graph, nodes, {"y": (PRIME,)}) == BEFORE + number + made
+
+
+def test_lengths_are_as_short_as_protocol_buffers_make_them() -> None:
+    """A node of 127 bytes is the longest whose length takes one byte."""
+    model = _summed((PRIME,))
+    model.graph.node[1].output[0] = model.graph.node[2].input[0] = "s" * 81
+    data = _exact(model, (PRIME,))
+    made = onnx.load_from_string(data)
+    assert 127 in [node.ByteSize() for node in made.graph.node]
+    assert len(data) == made.ByteSize()
+
+
 @pytest.mark.parametrize(
     ("shape", "attributes"),
     [((SHORTEST_NUMBERS,), {}), ((9, 1000), {"keepdims": 1}), ((9, 1000), {"noop_with_empty_axes": 1})],

@@ -17,8 +17,10 @@ from auricle.errors import AuricleError, PackError
 from auricle.packs.pack import FileEntry, Pack, load_pack
 from auricle.wire.gradient_terms import TERMS
 from auricle.wire.plan import InferenceLoss
+from auricle_learning import runtimes
 from auricle_learning.runtimes import EVALUATION_BATCH, StepRuntime, accuracy, cross_entropy, joined_parts, named_parts
 from auricle_learning.runtimes.interface import NEUTRAL, InferenceOnly, Job, inference_loss, recogniser, softmax
+from auricle_learning.runtimes.step import StepRuntime as Defined
 
 
 def _features(count: int, seed: int = 0) -> np.ndarray:
@@ -74,6 +76,20 @@ def test_a_runtime_that_only_recognises_says_which_one_trains() -> None:
         with pytest.raises(AuricleError, match=r"The runtime of this kind .* choose --runtime step"):
             refused()
     runtime.end_training()
+
+
+def test_the_package_imports_the_step_runtime_only_when_it_is_asked_for() -> None:
+    assert "StepRuntime" not in vars(runtimes)
+    assert runtimes.StepRuntime is Defined
+    with pytest.raises(AttributeError, match=r"^module 'auricle_learning\.runtimes' has no attribute 'Step'\Z"):
+        runtimes.Step  # noqa: B018
+
+
+def test_the_step_runtime_has_what_the_pack_carries() -> None:
+    runtime = StepRuntime(PACK)
+    assert runtime.has("supervised", "crnn-lite", "sgd")
+    for absent in (("mse", "crnn-lite", "sgd"), ("supervised", "crnn", "sgd"), ("supervised", "crnn-lite", "lion")):
+        assert not runtime.has(*absent)
 
 
 def test_a_scalar_that_a_job_does_not_name_does_nothing() -> None:
