@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
+from sqlalchemy.dialects import postgresql
 from tests.cloud.api_server import GENEROUS, serving
 from tests.cloud.arrivals import register
 from tests.cloud.filled_store import Filled
@@ -30,6 +31,7 @@ from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.identity.issuing import DAY_SECONDS
 from auricle_cloud.identity.requests import ClaimError, RequestError
 from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.claim_records import ClaimRecords
 from auricle_cloud.storage.schema import certificates, claims
 from auricle_cloud.storage.store import Store
 
@@ -81,6 +83,15 @@ def test_only_a_hash_of_the_token_is_kept(enrolment: Enrolment, store: Store, tm
     store.close()
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert secret.encode() not in kept
+
+
+def test_postgresql_holds_a_claim_until_its_transaction_ends(store: Store) -> None:
+    asked: list[str] = []
+    with store.database.writing() as tx:
+        note = lambda _, query, *__: asked.append(str(query.compile(dialect=postgresql.dialect())))  # noqa: E731
+        sa.event.listen(tx, "before_execute", note)
+        assert ClaimRecords.find(tx, "x" * 43) is ClaimRecords.find(tx, "x" * 43, hold=False) is None
+    assert [query.endswith("FOR UPDATE") for query in asked] == [True, False]
 
 
 @pytest.mark.reliability("S5", load="a token used twice")
