@@ -23,6 +23,7 @@ from auricle_cloud.ota.keys import LIVES, Expiry
 from auricle_cloud.ota.metadata import read_metadata
 from auricle_cloud.ota.renewal import Renewal
 from auricle_cloud.ota.repository import Repository
+from auricle_cloud.storage.release_folder import RESTORED
 from auricle_cloud.storage.store import Store
 
 KEY = Identity(b"k" * 32)
@@ -248,6 +249,15 @@ def test_the_online_roles_are_renewed_at_half_of_their_lives_and_say_when_nobody
     assert "expired" in said[1]
     assert repository.renew(keys) == ["root", "targets"]
     assert repository.near_expiry() == []
+
+
+def test_after_a_restore_the_online_roles_are_signed_once_and_a_person_is_asked_for(repository: Repository) -> None:
+    mark = repository.folder / RESTORED
+    mark.touch()
+    assert repository.renew_online() == ["snapshot", "timestamp"]
+    assert mark.read_bytes() == b"signed online\n"
+    assert repository.renew_online() == []
+    assert ["releases renew" in sentence for sentence in repository.near_expiry()] == [True]
 
 
 @pytest.mark.parametrize(

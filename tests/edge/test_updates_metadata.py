@@ -68,6 +68,14 @@ def test_what_is_not_among_the_targets_or_not_described_is_refused(tmp_path: Pat
     assert [target.path for target in targets.all()] == [PATH]
 
 
+def test_of_new_roots_64_are_read_at_a_time(tmp_path: Path, server: Server) -> None:
+    for _ in range(70):
+        server.repository.publish_root()
+    refresh(tmp_path, server, server.repository.root)
+    asked = [path for path, _ in server.asked if path.endswith(".root.json")]
+    assert asked == [f"metadata/{version}.root.json" for version in range(2, 2 + 64)]
+
+
 STAMP = "metadata/timestamp.json"
 
 
