@@ -22,6 +22,7 @@ from tests.recorder import Record
 from auricle.errors import SettingsError, StorageError
 from auricle.wire.bundle import DOMAIN
 from auricle.wire.identity import Identity
+from auricle_edge.board import trusted_time
 from auricle_edge.board.trusted_time import TrustedTime, is_synchronised, judge_time, time_here
 from auricle_edge.ota.bundle_upgrade import require_bundle_file
 from auricle_edge.ota.fitness import Description, require_bundle, require_named, require_pack, version_order
@@ -124,6 +125,20 @@ def test_a_forged_clock_does_not_go_back_before_what_was_signed(tmp_path: Path, 
     ahead = time_here(tmp_path, None).seconds - time.time()
     record_property("s ahead of a forged clock", round(ahead))
     assert ahead > 900, "whatever says that the clock is kept right"
+
+
+def test_the_time_here_is_of_the_clock_the_installation_and_what_was_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "installed"
+    installed.touch()
+    os.utime(installed, (5e9, 5e9))
+    monkeypatch.setattr(trusted_time.time, "time", lambda: 4e9)
+    for kept, seconds in ((None, 5e9), (False, 5e9), (True, 4e9)):
+        monkeypatch.setattr(trusted_time, "is_synchronised", lambda kept=kept: kept)
+        assert time_here(tmp_path, installed) == TrustedTime(seconds, kept)
+    trusted_time.remember(tmp_path, TrustedTime(4.5e9, True))
+    assert time_here(tmp_path, installed) == TrustedTime(4.5e9, False)
 
 
 def test_a_forged_clock_does_not_bring_metadata_back_that_have_run_out(tmp_path: Path) -> None:
