@@ -162,9 +162,10 @@ def play(home: Home, aggregate: Aggregating, case: str, rounds: int) -> Played:
         done = [trainer.run(PLAN, number, weights, LocalState(weights)) for trainer in present]
         uploads = np.stack([result.plugin for result in done]).astype(np.float64)
         if case in MOVES:
-            flipped = home.flipped.run(PLAN, number, weights, LocalState(weights)).plugin[None].astype(np.float64)
-            view = View(weights.astype(np.float64), uploads[1:], uploads[:1], flipped, flipped)
-            uploads[:1] = MOVES[case](view)
+            move, own = MOVES[case], uploads[:1]
+            if move.clips == "flipped":
+                own = home.flipped.run(PLAN, number, weights, LocalState(weights)).plugin[None].astype(np.float64)
+            uploads[:1] = move.upload(View(weights.astype(np.float64), uploads[1:], own))
         made = aggregate(
             Cohort.build(
                 ids=[f"dev-{place}" for place in range(len(done))],

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from msgspec import UNSET
 from rich.console import Console
+from tests.export.live_toy import FRONTEND, LABELS, heard
 from tests.export.pretrain_toy import crnn_pack, write_pack
-from tests.export.test_pretrain_live import FRONTEND, LABELS, heard
 from tests.export.test_pretrain_recipe import RECIPE, write_data
 
 from auricle.errors import PackError

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 import soundfile
+from tests.export.live_toy import noises, pack, tone
 from tests.export.pretrain_toy import write_pack
-from tests.export.test_pretrain_live import noises, pack, tone
 
 from auricle.errors import SettingsError
 from auricle.hearing.splits import part_of

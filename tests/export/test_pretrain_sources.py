@@ -11,7 +11,7 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 from tests.core.speech.archive_server import ArchiveServer, archive_of, serving
-from tests.export.test_pretrain_live import FRONTEND, tone
+from tests.export.live_toy import FRONTEND, tone
 from tests.export.test_pretrain_recipe import RECIPE, speakers, write_data
 
 from auricle.errors import SettingsError

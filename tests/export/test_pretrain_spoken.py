@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 import soundfile
-from tests.export.test_pretrain_live import FRONTEND, LABELS
+from tests.export.live_toy import FRONTEND, LABELS
 from tests.export.test_pretrain_recipe import RECIPE, write_data
 
 from auricle.errors import AuricleError, DataError

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 from tests.export.frozen_toy import layers, onnx_file, toy_network, toy_network_pack
+from tests.export.live_toy import pack
 from tests.export.pretrain_toy import write_pack
-from tests.export.test_pretrain_live import pack
 from tests.export.test_pretrain_recipe import RECIPE, write_data
 
 from auricle.errors import PackError

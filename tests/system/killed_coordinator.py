@@ -33,6 +33,8 @@ import numpy as np
 from auricle.errors import AuricleError
 from auricle.mqtt_link.link import BrokerAddress, Delivery
 from auricle.packs.pack import Pack, load_pack
+from auricle.process.cycles import look_seldom
+from auricle.process.heaps import share_heaps
 from auricle.process.until_signal import until_signal
 from auricle.wire.frames import device_of
 from auricle.wire.messages import Asked, Update
@@ -225,6 +227,7 @@ def main() -> int:
     told = msgspec.json.decode(sys.argv[1], type=Told)
     logging.basicConfig(level=logging.WARNING)
     coordinator_module.MOST_AT_ONCE = told.at_once or coordinator_module.MOST_AT_ONCE
+    share_heaps()  # as `serve` does, and looks seldom
     if told.trace:
         tracemalloc.start()
     try:
@@ -239,6 +242,7 @@ async def _run(coordinator: Killed) -> int:
         coordinator._begin()
         coordinator._point("start")
     _print(key=coordinator.identity.public.hex(), epoch=coordinator.epoch, pid=os.getpid())
+    look_seldom()
     await until_signal(coordinator.run())
     _print(peaks=coordinator.peaks)
     return 0

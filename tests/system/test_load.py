@@ -41,6 +41,7 @@ def loaded(devices: int, rounds: int, codec: str, record: Record) -> dict[str, A
     done = subprocess.run([*command, "--codec", codec, "--json"], cwd=CHECKOUT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     told: dict[str, Any] = json.loads(done.stdout)
+    record("devices", devices)
     record("update bytes", told["bytes"])
     record("connected", told["connected"])
     record("connect s", round(told["connect_seconds"], 1))
