@@ -137,7 +137,7 @@ def rules(sides: Sides, shapes: tuple[tuple[int, int], ...]) -> Iterator[Row]:
 
 
 def _aggregating(name: str, cohort: Cohort, opener: Opener) -> Callable[[], Any]:
-    """The model (P,) of a rule, over the cohort opened anew."""
+    """The model (P,) of a rule, over the cohort, opened again for it."""
     rule = get_rule(name)
     return lambda: rule(replace(cohort, opener=opener)).weights
 

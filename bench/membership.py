@@ -8,7 +8,7 @@ without anything, with clipping, with the noise of a round of so many devices; a
 Of what some methods add, the score of a clip is how near to what was sent is what the clip alone would send: of maps of
 the received model their correlation; of class means the distance to its word's, by the attacker's guess of the device's
 own model, which is the received one, or by that model itself, as gradients of the classifier let it. Who is on the
-device is drawn anew for each seed; figures are means over seeds, with their standard deviation.
+device is drawn again for each seed; figures are means over seeds, with their standard deviation.
 
     python bench/membership.py --data DIR [--data DIR2] [--speakers 40] [--noise 1] [--seeds 3] [--json]
 """

@@ -27,8 +27,8 @@ LARGEST_BYTES = 1 << 20
 """Bytes of a file of settings."""
 
 
-LONGEST_BITS = 256
-"""Of a whole number that a refusal of its range still shows: Python prints none of more than 4,300 digits."""
+LONGEST_BITS = 64
+"""Of a whole number that a setting takes, where its own range is not smaller."""
 
 
 def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
@@ -54,15 +54,17 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
             raise SettingsError(f"{where}: {name} {str(value)!a} is not UTF-8: rename it, or name another.")
         if isinstance(value, str | Path) and "\0" in str(value):
             raise SettingsError(f"{where}: {name} has a NUL byte in it, which nothing can be named by.")
-        if isinstance(value, int) and value.bit_length() > LONGEST_BITS:
-            raise SettingsError(f"{where}: {name} is a number of {value.bit_length()} bits: it takes at most 64.")
         if name not in known:
             raise SettingsError(f'{where}: no setting "{name}": {nearest(name, known)}')
     try:
-        return msgspec.convert(values, kind)
+        settings = msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         said = reason(str(error), values, kind)
         raise SettingsError(f"{where}: {said}{'' if said.endswith('?') else '.'}") from error
+    for name, value in values.items():
+        if isinstance(value, int) and value.bit_length() > LONGEST_BITS:
+            raise SettingsError(f"{where}: {name} is a number of {value.bit_length()} bits: it takes at most 64.")
+    return settings
 
 
 class CheckedMeta(msgspec.StructMeta):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import new_key
 from auricle_edge.fleet.identity_claim.claim import claim, erase, renew
 from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer
+from auricle_edge.ota.update_server import UpdateServer
 
 DEVICE, TOKEN, PASSWORD = "kitchen-1", "t" * 43, "p" * 43
 UNTIL, RENEW_AFTER, NOW = 2_000_000_000.0, 1_900_000_000.0, 1_800_000_000.0
@@ -101,11 +103,10 @@ def board(coordinator: Coordinator, tmp_path: Path) -> Board:
     return Board(tmp_path / "device", tmp_path / "token", coordinator)
 
 
-def test_the_end_of_an_ipv6_address_is_no_port_and_what_is_no_host_is_refused() -> None:
-    assert ClaimServer("https://[fe80::1]", None)._port == 443
-    assert ClaimServer("http://[::1]", None)._port == 80
+@pytest.mark.parametrize("kind", [lambda url: ClaimServer(url, None), UpdateServer])
+def test_what_is_no_host_is_refused(kind: Callable[[str], object]) -> None:
     with pytest.raises(SettingsError, match="cannot be read: write https://host:port"):
-        ClaimServer("https://hub\x7f.lan", None)
+        kind("https://hub\x7f.lan")
 
 
 def test_a_claim_says_who_asks_and_keeps_what_a_renewal_needs(board: Board) -> None:

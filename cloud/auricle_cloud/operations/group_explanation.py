@@ -59,6 +59,7 @@ def about_group(told: GroupsReport | None, name: str) -> list[str]:
 
 
 def name_some(names: Iterable[str]) -> str:
+    """The first of these names, sorted, and how many more there are."""
     known = sorted(names)
     return ", ".join(known[:NAMED_DEVICES]) + (
         f" and {len(known) - NAMED_DEVICES} more" if len(known) > NAMED_DEVICES else ""

@@ -58,12 +58,13 @@ def note_left_out(
     together with others in each round it is more and more likely the one that always is there.
     """
     why = f"auricle cloud rounds why {number} {device} says"
-    detail = f"left out by {rule} in {rounds} rounds running: {why} how far it is from the others; "
-    detail += "quarantine it if its microphone or labels are wrong, or serve with --method norm-clip if it only sounds "
-    detail += "different"
     if hidden:
         detail = f"in a bucket that was left out in {rounds} rounds running, each time with others: {why} why; "
         detail += "quarantine it if it may be the one that lies"
+    else:
+        detail = f"left out by {rule} in {rounds} rounds running: {why} how far it is from the others; "
+        detail += "quarantine it if its microphone or labels are wrong, or serve with --method norm-clip if it only "
+        detail += "sounds different"
     note(tx, OUTCOMES["left_out"].event, device=device, task=task, number=number, detail=detail)
 
 

@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from cryptography import x509
 
 from auricle.errors import SettingsError, StorageError, because
+from auricle.mqtt_link.http_connection import connection_to, split_http_url
 from auricle.mqtt_link.private_link import FOLDER, IdentityFiles, is_loopback
 from auricle.wire.claims import UNREADABLE, pin
 from auricle_edge.ota.records import Named, UpdateLaterError, UpdateRefusedError, read_plain, read_record
@@ -57,7 +58,7 @@ class UpdateServer:
     """
 
     def __init__(self, url: str, context: ssl.SSLContext | None = None, patience: Patience | None = None) -> None:
-        self._parts, self._port = _split(url)
+        self._parts = _split(url)
         self.url, self.patience = url.rstrip("/"), patience or Patience()
         self._tls = context or (ssl.create_default_context() if self._parts.scheme == "https" else None)
 
@@ -92,12 +93,8 @@ class UpdateServer:
             raise UpdateLaterError(f"{host} does not answer: {error or type(error).__name__}.") from error
 
     def _connect(self) -> http.client.HTTPConnection:
-        host, silence = self._parts.hostname or "", self.patience.silence
-        # With a port in any case: http.client would take the end of an IPv6 address for one.
-        if self._tls is None:
-            return http.client.HTTPConnection(host, self._port or http.client.HTTP_PORT, timeout=silence)
-        port = self._port or http.client.HTTPS_PORT
-        return http.client.HTTPSConnection(host, port, timeout=silence, context=self._tls)
+        host = self._parts.hostname or ""
+        return connection_to(host, self._parts.port, silence=self.patience.silence, tls=self._tls)
 
     def _read(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
         """The body, unless it drips."""
@@ -114,17 +111,13 @@ class UpdateServer:
             raise UpdateLaterError(f"{self._parts.hostname} broke off {answer.length} bytes before the end.")
 
 
-def _split(url: str) -> tuple[SplitResult, int | None]:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        parts, port = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+def _split(url: str) -> SplitResult:
+    parts = split_http_url(url)
+    if parts is None or parts.query or parts.username:
         raise SettingsError(f'The URL of the updates "{url}" cannot be read: write https://host:port/v1/updates.')
-    if parts.scheme == "http" and not is_loopback(parts.hostname):
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise SettingsError(f"{url} would be read in the clear by anybody on the way: write https://.")
-    return parts, port
+    return parts
 
 
 def _starts_at(content_range: str, start: int) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import http.client
 import re
 import ssl
-from urllib.parse import urlsplit
 
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from auricle.errors import LATER_CODE, AuricleError, SettingsError, because
+from auricle.mqtt_link.http_connection import connection_to, split_http_url
 from auricle.mqtt_link.private_link import is_loopback
 from auricle.wire.claims import UNREADABLE, AuthorityShown, Certified, Claim, Renewal, pin
 from auricle.wire.joining import Join, SealedGrant
@@ -34,8 +34,6 @@ class TryLaterError(ClaimError):
     exit_code = LATER_CODE
 
 
-_NOT_IN_HOSTS = re.compile(r"[\0-\x20\x7f]")
-"""What `http.client` raises InvalidURL for."""
 NOT_YET_VALID, EXPIRED = 9, 10
 """Of OpenSSL, why a certificate does not hold."""
 
@@ -75,26 +73,15 @@ class ClaimServer:
     """
 
     def __init__(self, url: str, ca_pin: str | None) -> None:
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:  # brackets without an IPv6 address between them, or a port that is not a number
-            parts, port = urlsplit(""), None
-        if (
-            not parts.hostname
-            or _NOT_IN_HOSTS.search(parts.hostname)
-            or parts.scheme not in ("http", "https")
-            or parts.path.strip("/")
-            or parts.query
-        ):
+        parts = split_http_url(url)
+        if parts is None or not parts.hostname or parts.path.strip("/") or parts.query:
             raise SettingsError(f'The coordinator\'s URL "{url}" cannot be read: write https://host:port.')
         if parts.scheme == "http" and not is_loopback(parts.hostname):
             raise SettingsError(f"{url} would send the token in the clear: write https://.")
         if ca_pin is not None and not re.fullmatch(r"[0-9a-f]{64}", ca_pin):
             raise SettingsError("The pin is 64 hexadecimal digits, as auricle cloud enrol init prints it.")
         self._host, self._tls, self._pin = parts.hostname, parts.scheme == "https", ca_pin
-        # In any case: http.client would take the end of an IPv6 address for one.
-        self._port = port or (http.client.HTTPS_PORT if self._tls else http.client.HTTP_PORT)
+        self._port = parts.port
         self._named = parts.netloc.rpartition("@")[2]
 
     def root(self) -> x509.Certificate:
@@ -139,11 +126,8 @@ class ClaimServer:
             raise ClaimError(f"The answer of {self._host} cannot be read: {error}.") from error
 
     def _ask(self, method: str, path: str, body: bytes | None, context: ssl.SSLContext) -> bytes:
-        connection = (
-            http.client.HTTPSConnection(self._host, self._port, timeout=ANSWER_SECONDS, context=context)
-            if self._tls
-            else http.client.HTTPConnection(self._host, self._port, timeout=ANSWER_SECONDS)
-        )
+        tls = context if self._tls else None
+        connection = connection_to(self._host, self._port, silence=ANSWER_SECONDS, tls=tls)
         try:
             connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
             answer = connection.getresponse()

@@ -8,10 +8,10 @@ import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from http.client import HTTP_PORT, HTTPS_PORT
 from urllib.parse import urlsplit
 
 from auricle.errors import AuricleError, DataError, because
+from auricle.mqtt_link.http_connection import connection_to
 from auricle.mqtt_link.private_link import is_loopback
 
 CONNECT_SECONDS = 10.0
@@ -142,11 +142,8 @@ def _connection(url: str, origin: AnswerOrigin) -> http.client.HTTPConnection:
         raise AuricleError(f"{_for_log(url)} is neither http:// nor https://")
     if not (origin.encrypted or host in origin.others or _is_from(host, origin.address)):
         raise AuricleError(f"{host} is not the host that is connected, and not in answers_from: give both a key_file")
-    # With a port in any case: http.client would take the end of an IPv6 address for one.
-    if parts.scheme == "https":
-        tls = ssl.create_default_context()
-        return http.client.HTTPSConnection(host, port or HTTPS_PORT, timeout=CONNECT_SECONDS, context=tls)
-    return http.client.HTTPConnection(host, port or HTTP_PORT, timeout=CONNECT_SECONDS)
+    tls = ssl.create_default_context() if parts.scheme == "https" else None
+    return connection_to(host, port, silence=CONNECT_SECONDS, tls=tls)
 
 
 def _is_from(host: str, address: str) -> bool:
