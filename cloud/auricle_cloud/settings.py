@@ -306,6 +306,9 @@ class RunSettings:
     """Folder for a backup every night; None: there are none."""
     keep_backups: int = 7
     """Newest of them kept."""
+    worker: BrokerAddress | None = None
+    """As whom updates are taken in beside other coordinators of the same database, one of which leads at a time; None:
+    there are no others."""
     durable: bool = True
     """Whether key, SQLite database and blobs in folders survive a power cut; without, the end of the process alone."""
 
@@ -340,6 +343,10 @@ class RunSettings:
             raise SettingsError(
                 f"A secure sum has its own form of updates: leave out {self.preset.plan.codec}, or --secure-sum."
             )
+        if self.worker is not None and self.mode == "async":
+            raise SettingsError("Several coordinators run synchronous rounds: leave out mode async, or --worker.")
+        if self.worker is not None and self.database is None:
+            raise SettingsError("Several coordinators need PostgreSQL: give --database postgresql://USER@HOST/NAME.")
         self.privacy.require(method, mode=self.mode, detection=detects)
         self.secure_sum.require(method, mode=self.mode, detection=detects, noise=self.privacy.clip is not None)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from auricle.packs.pack import load_pack
+from auricle.wire.frames import WORKERS
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import FILE, Store
@@ -23,7 +24,7 @@ from auricle_fleet.broker.broker import Broker, Kind, start_broker
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.train import Trainer
 from tests.recorder import Record
-from tests.system import crowd, killed_agent, killed_coordinator
+from tests.system import crowd, killed_agent, killed_coordinator, worker_child
 from tests.system.canary import USERS, start_canaries
 from tests.system.checker import DeviceLog, check, check_models, counted_rows, open_store, tally
 from tests.system.child import Child, until
@@ -44,6 +45,7 @@ class ToyFleet:
         self.names, self.here = names, here
         self.log = DeviceLog()
         self.state = folder / "coordinator"
+        self.place: Path | str = self.state / FILE
         self.agents: dict[str, Agent] = {}
         self.agent_type: type[Agent] = Agent
         self.ports: dict[str, int] = {}  # where agents connect instead of to the broker
@@ -69,6 +71,18 @@ class ToyFleet:
         self._children.append(child)
         self.key = (await child.line(lambda line: "key" in line))["key"]
         if not self.agents:
+            self.start_agents(bytes.fromhex(self.key))
+        return child
+
+    async def worker(self, name: str, rounds: int, database: str, **told: Any) -> Child:
+        """Start one of several coordinators of a database; agents are started once the first of them leads."""
+        self.place = database
+        about = {"devices": len(self.names), "folder": str(self.state), "rounds": rounds, "database": database, **told}
+        urls = {"broker": self.broker.address("coordinator").url, "worker": self.broker.address(name).url}
+        child = await Child.start(worker_child.__name__, worker_child.as_argument(**urls, **about))
+        self._children.append(child)
+        if not self.key:
+            self.key = (await child.line(lambda line: "key" in line))["key"]
             self.start_agents(bytes.fromhex(self.key))
         return child
 
@@ -154,7 +168,7 @@ class ToyFleet:
     ) -> list[UpdateRow]:
         """The checker, on everything; its counted rows, of which figures may be recorded before it fails."""
         self.read_said()
-        with open_store(self.database) as store:
+        with open_store(self.place) as store:
             for name, value in tally(self.log, counted_rows(store, TASK)).items() if record else ():
                 record(name, value)
             rows = check(store, TASK, self.log)
@@ -178,7 +192,7 @@ class ToyFleet:
 
 def watching(fleet: ToyFleet) -> closing[Store]:
     """The coordinator's database while it runs, to be used in a `with`."""
-    return open_store(fleet.database)
+    return open_store(fleet.place)
 
 
 async def killed(child: Child) -> None:
@@ -202,7 +216,7 @@ async def toy_fleet(
     folder: Path, names: Sequence[str] = DEVICES, here: Sequence[str] | None = None, *, kind: Kind | None = None
 ) -> AsyncIterator[ToyFleet]:
     """A broker without memory, canaries, and what is needed for agents."""
-    users = {name: f"secret-of-{name}" for name in ("coordinator", LISTENER, *USERS, *names)}
+    users = {name: f"secret-of-{name}" for name in ("coordinator", LISTENER, *USERS, *WORKERS, *names)}
     edge = logging.getLogger("auricle.edge")
     level = edge.level
     with ThreadPoolExecutor(2) as workers:

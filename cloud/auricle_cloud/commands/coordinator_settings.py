@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError
-from auricle.mqtt_link.private_link import broker_of
+from auricle.mqtt_link.private_link import IdentityFiles, broker_of, require_private
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle.packs.shipped import DEFAULT_PACK
 from auricle.settings import from_mapping, list_settings, read_toml
+from auricle.wire.frames import WORKERS
 from auricle.wire.kinds import Count, FleetName
 from auricle.wire.kinds import Token as Name
 from auricle.wire.tensors import Flat
@@ -30,6 +33,8 @@ from auricle_cloud.commands.coordinator_tables import (
 from auricle_cloud.settings import NAME, Buffer, Limits, Privacy, RunSettings, SecureSum
 from auricle_learning.presets import Preset, get_preset
 
+WORKER_PASSWORD = "AURICLE_WORKER_PASSWORD"
+"""Environment variable with a worker's password for the broker, so that it stands on no command line."""
 AMONG_STRANGERS: Options = {"prune_low": 0.0, "prune_high": 0.3}
 """What rules that prune leave out where nobody says otherwise: with 0.1 and 0.1 a fifth of the devices decides a model
 (`bench/attacks.py`)."""
@@ -42,6 +47,10 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     broker: Annotated[
         str | None,
         Meta(description="mqtt://user:password@host:port, the password may be left to AURICLE_PASSWORD; or embedded."),
+    ] = None
+    worker: Annotated[
+        str | None,
+        Meta(description="Be one of several coordinators of one PostgreSQL: mqtts://worker-1@host:port, up to 8."),
     ] = None
     state: Annotated[str | None, Meta(description="Folder for key, database and models.")] = None
     pack: Annotated[
@@ -155,6 +164,7 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
             validation=_path(self.validation),
             labelled=_path(self.labelled),
             approval=self.approval,
+            worker=None if self.worker is None else worker_of(self.worker, folder),
             database=self.storage.database,
             blobs=self.storage.blobs,
             limits=self.limits,
@@ -168,6 +178,20 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
             backups=_path(self.storage.backups),
             keep_backups=self.storage.keep_backups,
         )
+
+
+def worker_of(url: str, folder: Path) -> BrokerAddress:
+    """The broker as a worker reaches it, with the certificate of `FOLDER/WORKER` where there is one; SettingsError."""
+    address = require_private(BrokerAddress.parse(url))
+    name = address.username or ""
+    if name not in WORKERS:
+        raise SettingsError(
+            f'A worker connects as worker-1 to worker-8, not as "{name}": write --worker mqtts://worker-1@HOST:PORT.'
+        )
+    address = IdentityFiles(folder / name).lend(address)
+    if address.password is None and WORKER_PASSWORD in os.environ:
+        return address.as_user(name, os.environ[WORKER_PASSWORD])
+    return address
 
 
 def _path(text: str | None) -> Path | None:

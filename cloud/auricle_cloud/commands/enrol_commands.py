@@ -18,7 +18,7 @@ from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.process.table import console
 from auricle.process.times import for_how_long, how_many, read_duration
 from auricle.wire.broker_passwords import write_login
-from auricle.wire.claims import RESERVED, token_text
+from auricle.wire.claims import USERS, token_text
 from auricle_cloud.commands.answer_tables import table
 from auricle_cloud.commands.answers import say, show
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
@@ -35,7 +35,7 @@ from auricle_cloud.storage.store import FILE, Store
 
 app = typer.Typer(no_args_is_help=True, help="Certify devices, users and brokers, and revoke them.")
 
-COORDINATOR = RESERVED[0]
+COORDINATOR = USERS[0]
 REPLACING = (
     "When such a token is claimed, the certificates that the name has are revoked and its old key is not trusted any "
     "more; name, standing and history stay."
@@ -243,10 +243,12 @@ def server(
 @operator_command(app, "user")
 def user_(
     place: Place,
-    name: Annotated[Literal["coordinator", "observer"], typer.Argument(help="Who needs the certificate.")],
+    name: Annotated[
+        str, typer.Argument(help="Who needs the certificate: coordinator, observer, or worker-1 to worker-8.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for certificate, key and the root's certificate.")],
 ) -> Done:
-    """Certify the coordinator on another machine, or an observer."""
+    """Certify the coordinator on another machine, an observer, or one of several coordinators."""
     with _enrolment(place) as enrolment:
         certify_user(enrolment, name, out)
     return Done(done=f"The certificate of {name} is in {out}.")

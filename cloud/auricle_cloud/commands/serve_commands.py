@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -82,8 +83,11 @@ def serve(
     told = read_coordinator(config, by_table(given))
     is_embedded = told.broker == EMBEDDED
     settings, loaded, api = _read(replace(told, broker=NOT_STARTED) if is_embedded else told, given)
-    with serving(settings.folder, take_over=take_over):
-        if api is not None and not take_over:
+    if settings.worker is not None and (is_embedded or take_over):
+        raise SettingsError("A worker needs a broker of its own, and whoever leads decides: leave out --take-over.")
+    alone = settings.worker is None
+    with serving(settings.folder, take_over=take_over) if alone else nullcontext():
+        if api is not None and alone and not take_over:
             require_address(api)
         evaluator = open_evaluator(settings, loaded)
         if not is_embedded:
@@ -139,7 +143,7 @@ def _run(
 ) -> None:
     from auricle_cloud.service import run_service
 
-    if settings.database is not None and not take_over:
+    if settings.database is not None and settings.worker is None and not take_over:
         require_unserved(settings.database, settings.folder)
 
     def greet(said: Started) -> None:

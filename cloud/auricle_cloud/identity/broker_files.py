@@ -148,7 +148,7 @@ def _emqx_authentication(folder: Path) -> str:
 def emqx_acl(roles: Roles, shut_out: Sequence[str]) -> str:
     """EMQX's access list: Erlang terms, the first that fits decides."""
     lines = [f'{{deny, {{username, "{name}"}}, all, ["#"]}}.' for name in shut_out]
-    for user in (roles.coordinator, roles.observer):
+    for user in roles.others:
         lines += [f'{{deny, {{username, "{user}"}}, all, ["auricle/1/{roles.fleet}/d/{user}/#"]}}.']
         lines += _terms(f'{{username, "{user}"}}', roles.of(user))
         lines += [f'{{deny, {{username, "{user}"}}, all, ["#"]}}.']

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from auricle.errors import SettingsError
 from auricle.process.times import for_how_long, how_many
-from auricle.wire.claims import RESERVED
+from auricle.wire.claims import USERS
 from auricle.wire.joining import Grant, Join, SealedGrant, seal
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import PublicKey
@@ -150,8 +150,8 @@ class Enrolment:
         return names
 
     def user(self, name: str, public: PublicKey, *, who: str) -> str:
-        """Certify the coordinator or the observer: its chain."""
-        if name not in RESERVED[:2]:
+        """Certify the coordinator, the observer or a worker: its chain."""
+        if name not in USERS:
             raise SettingsError(f'"{name}" is a device: make it a claim token with auricle cloud enrol token.')
         with self.records.writing() as tx:
             return self._issuer.issue(tx, name, "user", public, STANDING_DAYS, who).certificate

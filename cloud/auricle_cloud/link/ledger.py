@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
@@ -11,6 +12,7 @@ from auricle.wire.tensors import Flat
 from auricle_cloud.link.batch import Batcher
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import BlobStore
+from auricle_cloud.storage.database_errors import MovedOnError
 from auricle_cloud.storage.store import Store
 
 log = logging.getLogger("auricle.cloud")
@@ -94,8 +96,7 @@ class Ledger:
         counting = [each for each, verdict in zip(arrived, expected, strict=True) if verdict is None]
         if not counting:
             return [verdict for verdict in expected if verdict is not None]
-        self._blobs.put_all([body for _, body, _ in counting], [update.body for update, _, _ in counting])
-        said = self._store.updates.count([update for update, _, _ in counting], self._stale_limit)
+        said = self._keep_and_count(counting)
         wasted = set()
         for (update, _, weights), verdict in zip(counting, said, strict=True):
             if not verdict.counts:
@@ -105,6 +106,13 @@ class Ledger:
         self._forget(wasted)
         counted = iter(said)
         return [next(counted) if verdict is None else verdict for verdict in expected]
+
+    def _keep_and_count(self, counting: Sequence[tuple[Update, bytes, Flat | None]]) -> list[Verdict]:
+        """Keep the bodies, and count; again where files were removed in between that no row named yet."""
+        while True:
+            self._blobs.put_all([body for _, body, _ in counting], [update.body for update, _, _ in counting])
+            with contextlib.suppress(MovedOnError):
+                return self._store.updates.count([update for update, _, _ in counting], self._stale_limit)
 
     def _verdicts_of(self, updates: Sequence[Update]) -> list[Verdict | None]:
         """What becomes of updates that are not to be counted; None for those that may be."""

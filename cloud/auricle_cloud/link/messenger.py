@@ -85,7 +85,7 @@ class Messenger:
     pack
         What is trained: its identity and name, and the length of its plug-in, are told.
     identity, epoch, boot
-        Who speaks, and since when.
+        Who speaks, and since when; `epoch` may be set again by one that speaks for whoever leads.
     blobs
         Where models lie.
     """
@@ -103,7 +103,7 @@ class Messenger:
         self.topics = Topics(fleet)
         self._fleet, self._task, self._length = fleet, task, pack.plugin_table.size * 4
         self._pack, self._pack_name = pack.identity, pack.manifest.name
-        self._identity, self._epoch, self._boot, self._blobs = identity, epoch, boot, blobs
+        self._identity, self.epoch, self._boot, self._blobs = identity, epoch, boot, blobs
         self._offered: list[str] = []
         self._lent: list[str] = []
         self.link: MqttLink | None = None
@@ -119,7 +119,7 @@ class Messenger:
 
     def presence(self, *, online: bool) -> bytes:
         """The signed message that the coordinator is there, or not."""
-        state = CoordinatorState(**self._head(), online=online, epoch=self._epoch)
+        state = CoordinatorState(**self._head(), online=online, epoch=self.epoch)
         return seal(self._identity, self.topics.coordinator_state, state)
 
     async def _publish(self, topic: str, payload: bytes, *, retain: bool = False, qos: int = 1) -> None:
@@ -137,13 +137,13 @@ class Messenger:
 
     async def greet(self, device: str) -> None:
         """Ask a device that is not registered to register."""
-        nothing = Nothing(**self._head(device), epoch=self._epoch, again=True)
+        nothing = Nothing(**self._head(device), epoch=self.epoch, again=True)
         await self._send(self.topics.down(device, "cmd"), nothing)
 
     async def tell_standing(self, device: str, standing: str, reason: str = "", key: bytes = b"") -> None:
         """Tell a device whether it may take part; with `key` only the board that has it."""
         nothing = Nothing(
-            **self._head(device), epoch=self._epoch, standing=standing, reason=reason[:200], key=key.hex()[:16]
+            **self._head(device), epoch=self.epoch, standing=standing, reason=reason[:200], key=key.hex()[:16]
         )
         await self._send(self.topics.down(device, "cmd"), nothing)
 
@@ -154,7 +154,7 @@ class Messenger:
             task=update.task,
             round=update.round,
             attempt=update.attempt,
-            epoch=self._epoch,
+            epoch=self.epoch,
             body=update.body,
             verdict=verdict.code[:200],
             weight=verdict.weight,
@@ -173,7 +173,7 @@ class Messenger:
         return {
             "task": self._task,
             "round": number,
-            "epoch": self._epoch,
+            "epoch": self.epoch,
             "base": base,
             "length": self._length,
             "codec": "float32",
@@ -191,13 +191,13 @@ class Messenger:
 
     def asking(self, device: str, number: int) -> Asking:
         """What every question of a round's secure sum says."""
-        return {**self._head(device), "task": self._task, "round": number, "epoch": self._epoch}
+        return {**self._head(device), "task": self._task, "round": number, "epoch": self.epoch}
 
     async def call_off(self, number: int, devices: Iterable[str], reason: str) -> None:
         """Tell devices to stop working on a round."""
 
         async def one(device: str) -> None:
-            abort = Abort(**self._head(device), task=self._task, round=number, epoch=self._epoch, reason=reason[:200])
+            abort = Abort(**self._head(device), task=self._task, round=number, epoch=self.epoch, reason=reason[:200])
             await self._send(self.topics.down(device, "cmd"), abort)
 
         await asyncio.gather(*(one(device) for device in devices))
@@ -205,13 +205,13 @@ class Messenger:
     async def direct(self, device: str, rollout: str, kind: ReleaseKind, path: str, identity: str) -> None:
         """Tell a device what to install."""
         target = Target(
-            **self._head(device), epoch=self._epoch, rollout=rollout, kind=kind, path=path, identity=identity
+            **self._head(device), epoch=self.epoch, rollout=rollout, kind=kind, path=path, identity=identity
         )
         await self._send(self.topics.down(device, "cmd"), target)
 
     async def tune(self, device: str, sensitivity: int) -> None:
         """Tell a device how much to hear."""
-        message = Tune(**self._head(device), epoch=self._epoch, sensitivity=sensitivity)
+        message = Tune(**self._head(device), epoch=self.epoch, sensitivity=sensitivity)
         await self._send(self.topics.down(device, "cmd"), message)
 
     # -- to all
@@ -224,7 +224,7 @@ class Messenger:
             **self._head(),
             task=self._task,
             version=model.version,
-            epoch=self._epoch,
+            epoch=self.epoch,
             pack=self._pack,
             pack_name=self._pack_name,
             blob=blob,

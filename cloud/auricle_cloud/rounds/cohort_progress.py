@@ -14,6 +14,7 @@ from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.rounds.policy import Answers, quorum_of, uncounted_as
 from auricle_cloud.states.round import GAVE_UP, TAKING, State
 from auricle_cloud.states.verdict import Verdict
+from auricle_cloud.storage.round_records import Rounds
 from auricle_cloud.storage.rows import InvitationRow, RoundRow
 
 ANSWERS: dict[State, type[SumAnswer]] = {
@@ -171,22 +172,23 @@ class CohortProgress:
         state = uncounted_as(verdict.code)
         if state is None:
             return
-
-        def enter() -> bool:
-            rounds, place = self._site.store.rounds, (update.task, update.round)
-            try:
-                mode = rounds.get(*place).mode
-            except StorageError as error:
-                if error.__cause__ is not None:
-                    raise
-                return False  # a round that never was
-            reason = verdict.code.removeprefix("rejected:")
-            return mode == "sync" and rounds.mark_uncounted(*place, update.device, state, reason)
-
-        noted = await asyncio.to_thread(enter)
+        noted = await asyncio.to_thread(mark_uncounted, self._site.store.rounds, update, verdict)
         if noted and state == "refused" and (update.task, update.round) == (self._site.task, self.number):
             self._refused.add(update.device)
             self._site.changed.set()
+
+    def read(self, number: int) -> tuple[set[str], set[str]]:
+        """Devices that a round has an update of, and those whose was refused, as other coordinators wrote down."""
+        store, task = self._site.store, self._site.task
+        invited = store.rounds.invited(task, number)
+        return store.updates.sent_for(task, number), {name for name, row in invited.items() if row.state == "refused"}
+
+    def take_in(self, sent: set[str], refused: set[str]) -> None:
+        """Take in what `read` returned, and tell who watches of each device that was not known to have answered."""
+        for device in sorted(sent - self.answered):
+            self._site.announcements.tell("update", device=device, round=self.number, verdict="accepted")
+        self.answered |= sent
+        self._refused |= refused
 
     async def mark_failed(self, status: Status) -> None:
         """A device failed or declined, or trains and doubts the round's model."""
@@ -201,6 +203,21 @@ class CohortProgress:
         if await asyncio.to_thread(rounds.mark_failed, *place, status.state, status.reason):
             self.failed.add(status.device)
             self._site.changed.set()
+
+
+def mark_uncounted(rounds: Rounds, update: Update, verdict: Verdict) -> bool:
+    """Note on a device's invitation to a synchronous round that its update does not count; whether that was noted."""
+    state, place = uncounted_as(verdict.code), (update.task, update.round)
+    if state is None:
+        return False
+    try:
+        mode = rounds.get(*place).mode
+    except StorageError as error:
+        if error.__cause__ is not None:
+            raise
+        return False  # a round that never was
+    reason = verdict.code.removeprefix("rejected:")
+    return mode == "sync" and rounds.mark_uncounted(*place, update.device, state, reason)
 
 
 class Doubts:

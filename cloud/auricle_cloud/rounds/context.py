@@ -147,18 +147,7 @@ class RoundContext:
 
     def declared_in(self, number: int) -> tuple[Declared, ...] | None:
         """The vectors that updates of a round may bring, as its plan had it when it began; None before that."""
-        newest = self.store.rounds.newest(self.task)
-        if newest is None or not 1 <= number <= newest.round:
-            return None
-        row = self.store.rounds.get(self.task, number)
-        if row.plan is None:
-            return None
-        plan = msgspec.msgpack.decode(row.plan, type=Plan)
-        try:
-            return declared(plan, self.pack, gradients=row.lent is not None)
-        except SettingsError as error:  # a method of a package that is not installed any more
-            self.warn(f"round {number}: no vector of its updates is taken: {error}")
-            return ()
+        return declared_in(self.store, self.pack, self.task, number, self.warn)
 
     def extras(self, row: RoundRow) -> Extras:
         """What a rule may need that is not of the round's updates."""
@@ -251,3 +240,21 @@ class RoundContext:
             if sentence and sentence not in self.warned:
                 self.warned.add(sentence)
                 log.warning("%s: %s", self.rule.name, sentence)
+
+
+def declared_in(
+    store: Store, pack: Pack, task: str, number: int, warn: Callable[[str], None]
+) -> tuple[Declared, ...] | None:
+    """See `RoundContext.declared_in`; `warn` is told where a round's method is gone."""
+    newest = store.rounds.newest(task)
+    if newest is None or not 1 <= number <= newest.round:
+        return None
+    row = store.rounds.get(task, number)
+    if row.plan is None:
+        return None
+    plan = msgspec.msgpack.decode(row.plan, type=Plan)
+    try:
+        return declared(plan, pack, gradients=row.lent is not None)
+    except SettingsError as error:  # a method of a package that is not installed any more
+        warn(f"round {number}: no vector of its updates is taken: {error}")
+        return ()

@@ -17,7 +17,7 @@ from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack
 from auricle.process.clock import SYSTEM_CLOCK, Clock
-from auricle.wire.frames import device_of
+from auricle.wire.frames import UP, device_of
 from auricle.wire.identity import Identity
 from auricle.wire.tensors import Flat, encode
 from auricle_cloud.evaluation.evaluator import Evaluator
@@ -154,7 +154,8 @@ class Coordinator:
         topics = messenger.topics
         will = Will(topics.coordinator_state, messenger.presence(online=False))
         link = LinkSettings(settings.broker, NAME, will=will, high_water=MOST_AT_ONCE)
-        handlers = {f"{topics.prefix}/d/+/{what}": self._take for what in ("up/+", "state")}
+        said = ("up/+",) if settings.worker is None else tuple(f"up/{kind}" for kind in UP if kind != "upd")
+        handlers = {f"{topics.prefix}/d/+/{what}": self._take for what in (*said, "state")}
         self.link = messenger.link = MqttLink(link, handlers=handlers, on_connect=self._born)
         self.upkeep = Upkeep(
             self.site, self.inbox, self.link, lambda: len(self._lanes), closing, self.conductor, self.tuner
@@ -203,7 +204,8 @@ class Coordinator:
         store.hearing.name_keywords(self.pack.identity, words)
         if settings.rounds is not None:
             store.rounds.plan_up_to(settings.task, settings.rounds, mode=settings.mode, who="serve")
-        self.blobs.remove_all(set(self.blobs.names()) - store.models.in_use_by_any())
+        with store.database.sweeping():
+            self.blobs.remove_all(set(self.blobs.names()) - store.models.in_use_by_any())
 
     async def _rounds(self) -> None:
         await self.link.wait_connected(self.settings.connect_timeout)

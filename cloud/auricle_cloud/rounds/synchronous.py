@@ -39,6 +39,9 @@ from auricle_learning.aggregation.next_model import NextModel, next_model
 
 log = logging.getLogger("auricle.cloud")
 
+COUNTED_SECONDS = 0.25
+"""Seconds between two looks at what other coordinators have counted."""
+
 
 class Synchronous:
     """Runs synchronous rounds, one at a time."""
@@ -259,7 +262,10 @@ class Synchronous:
         wanted = (row.report or {}).get("wanted", len(progress.cohort))
         slow = frozenset((row.report or {}).get("waits_for", ()))
         pace, online, is_enough = Pace(site.clock, site.stirred), progress.cohort, await self._secure.is_enough(row)
+        counting, longest = Pace(site.clock), COUNTED_SECONDS if settings.worker else 1.0
         while True:
+            if settings.worker and counting.due:  # others count as well
+                progress.take_in(*await counting.look(partial(progress.read, row.round)))
             await self._heed_doubts(row)
             if pace.due:
                 await obey(site, row.round)
@@ -273,7 +279,7 @@ class Synchronous:
             if decision.step == "give up":
                 raise RoundAbortedError(decision.reason)
             quorum_at = decision.quorum_at
-            await site.wait_change(min(decision.until - now, 1.0))
+            await site.wait_change(min(decision.until - now, longest))
 
     async def _aggregate(self, row: RoundRow) -> None:
         """Make the model; model, report, outbox and the round's state change in one transaction."""

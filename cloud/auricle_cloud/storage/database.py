@@ -15,7 +15,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from auricle.errors import StorageError, extra_command
 from auricle.files import make_private
-from auricle_cloud.storage.database_errors import BusyDatabaseError, NoDatabaseError, SupersededError
+from auricle_cloud.storage.database_errors import (
+    BusyDatabaseError,
+    MovedOnError,
+    NoDatabaseError,
+    SupersededError,
+)
 from auricle_cloud.storage.schema import meta
 
 BUSY_SECONDS = 10
@@ -33,6 +38,8 @@ tokens revoked."""
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 """Read here without alembic, which takes longer to load than most commands take."""
 
+SWEEPS = "sweeps"
+"""The key of `meta` that counts how often files were removed that no row named."""
 PULSE = "pulse"
 """The key of `meta` under which a coordinator says that it works."""
 
@@ -90,7 +97,8 @@ class Database:
         self._url = _url(place, must_exist=must_exist)
         self.name = self._url.render_as_string(hide_password=True)
         self.epoch: int | None = None
-        """Set by `take_over`: from then on every writing transaction of this object checks it."""
+        """Set by `take_over`: from then on every writing transaction of this object checks it. Or by `follow`."""
+        self._follows, self._sweeps = False, ""
         self._engine = _engine(self._url, durable=durable)
         self._insert = sqlite.insert if self._url.get_backend_name() == "sqlite" else postgresql.insert
         with self._translate_errors():
@@ -124,6 +132,11 @@ class Database:
                     f"The database {self.name} is of a newer version: upgrade Auricle ({error})."
                 ) from error
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several machines may write to it: PostgreSQL."""
+        return self._url.get_backend_name() != "sqlite"
+
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
@@ -154,13 +167,44 @@ class Database:
         ------
         SupersededError
             A coordinator started after the one that holds this object.
+        MovedOnError
+            The same, or files were removed, since the last transaction of an object that follows.
         StorageError
             The database cannot take it, e.g. because its disk is full.
         """
         with self._translate_errors(), self._engine.execution_options(auricle_writes=True).begin() as connection:
-            if self.epoch is not None and self._epoch(connection) != self.epoch:
+            if self._follows:
+                self._keep_up(connection)
+            elif self.epoch is not None and self._epoch(connection) != self.epoch:
                 raise SupersededError("A newer coordinator has taken over this database: this one stops.")
             yield connection
+
+    def follow(self) -> None:
+        """From now on write beside whoever leads, in its epoch."""
+        self._follows = True
+        with suppress(MovedOnError), self.writing():
+            pass
+
+    def _keep_up(self, tx: sa.Connection) -> None:
+        """Take up another epoch, or that files were removed; both are held off until the commit (FOR SHARE)."""
+        query = sa.select(meta.c.key, meta.c.value).where(meta.c.key.in_(("epoch", SWEEPS))).with_for_update(read=True)
+        now = {str(row.key): str(row.value) for row in tx.execute(query)}
+        epoch, sweeps = int(now.get("epoch", 0)), now.get(SWEEPS, "")
+        if (epoch, sweeps) != (self.epoch, self._sweeps):
+            self.epoch, self._sweeps = epoch, sweeps
+            raise MovedOnError("Another coordinator leads, or files were removed: this is done again.")
+
+    @contextmanager
+    def sweeping(self) -> Iterator[None]:
+        """Remove files that no row names, while nobody who follows commits a row that names one.
+
+        Whoever kept a file before that, and commits after it, is told to keep it again.
+        """
+        with self.writing() as tx:
+            self.insert_missing(tx, meta, key=SWEEPS, value="0")
+            counted = sa.cast(sa.cast(meta.c.value, sa.Integer) + 1, sa.Text)
+            tx.execute(sa.update(meta).where(meta.c.key == SWEEPS).values(value=counted))
+            yield
 
     def take_over(self) -> int:
         """Count this start, so that every coordinator process before it is fenced off; the new epoch."""

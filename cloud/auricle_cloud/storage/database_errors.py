@@ -19,3 +19,7 @@ class NoDatabaseError(StorageError):
 
 class SupersededError(StorageError):
     """A newer coordinator has taken over: this one may write nothing any more."""
+
+
+class MovedOnError(StorageError):
+    """Another coordinator leads, or files were removed, since this one looked: what it keeps it keeps again."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from auricle.errors import SettingsError
-from auricle.wire.frames import UP
+from auricle.wire.frames import UP, WORKERS
 
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 
@@ -41,6 +41,11 @@ class Roles:
         """Refuse names that would change the meaning of a topic."""
         check_names((self.fleet, self.coordinator, self.observer))
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Users that are not devices."""
+        return (self.coordinator, self.observer, *WORKERS)
+
     def of(self, user: str) -> Rights:
         """Return a user's rights; `%u` stands for any device in mosquitto's patterns."""
         top = f"auricle/1/{self.fleet}"
@@ -54,6 +59,8 @@ class Roles:
             )
         if user == self.observer:
             return Rights(read=everyone, write=())
+        if user in WORKERS:
+            return Rights(read=(f"{top}/d/+/up/upd",), write=(f"{top}/d/+/dn/ack", f"{top}/d/+/dn/cmd"))
         own = f"{top}/d/{user}"
         # Each topic by its name: below a wildcard a certificate could retain messages without end.
         said = tuple(f"{own}/up/{kind}" for kind in UP)
@@ -88,9 +95,9 @@ def covers(allowed: str, wanted: str) -> bool:
 def acl_file(roles: Roles) -> str:
     """Return mosquitto's access control list for a fleet."""
     lines = ["# generated: what is not granted here is denied"]
-    for user in (roles.coordinator, roles.observer):
+    for user in roles.others:
         lines += [f"user {user}", *_lines("topic", roles.of(user))]
-        # A pattern applies to every user: without this the two could also speak as devices of their own name.
+        # A pattern applies to every user: without this they could also speak as devices of their own name.
         lines += [f"topic deny auricle/1/{roles.fleet}/d/{user}/#"]
     return "\n".join([*lines, *_lines("pattern", roles.of("%u"))]) + "\n"
 

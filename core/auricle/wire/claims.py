@@ -15,10 +15,13 @@ from msgspec import Meta
 from auricle.errors import DataError
 from auricle.files import read_text
 from auricle.wire.broker_passwords import Password
+from auricle.wire.frames import WORKERS
 from auricle.wire.kinds import DeviceId, FleetName
 
-RESERVED = ("coordinator", "observer", "root")
-"""Names that no device may have: the first two have other rights at the broker."""
+USERS = ("coordinator", "observer", *WORKERS)
+"""Who has other rights at the broker than a device."""
+RESERVED = (*USERS, "root")
+"""Names that no device may have."""
 
 UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion)
 """What is raised about a certificate or request that is damaged, of a version or on a curve that nobody knows."""

@@ -6,6 +6,7 @@ The header is a MessagePack struct of two byte strings: the encoded message and 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from auricle.wire.messages import SCHEMA, Message, Update, WireMessage
 
 UP = ("reg", "get", "loss", "upd", "st", "rel", "hear", "sum")
 """What a device says: the last level of its topics; brokers grant these and no others."""
+WORKERS = tuple(f"worker-{number}" for number in range(1, 9))
+"""Users as which several coordinators of one database take updates in, beside each other."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,15 @@ class Topics:
     def model(self) -> str:
         """Retained: the current model's signed manifest."""
         return f"{self.prefix}/c/model"
+
+    def shared_updates(self, identity: Identity) -> str:
+        """The filter of a shared subscription (MQTT 5, section 4.8.2): each update comes to one of its members.
+
+        Only who has the coordinator's key knows the group's name. A broker lets anybody join a group that may read
+        nothing of it: a device that did would be given every second update, and the broker would drop it.
+        """
+        group = hashlib.sha256(identity.sign(GROUP + self.prefix.encode())).hexdigest()[:16]
+        return f"$share/{group}/{self.prefix}/d/+/up/upd"
 
     def blob(self, sha256: str, part: int | None = None) -> str:
         """Part `part` of a content-addressed blob; all parts without."""
@@ -69,6 +81,8 @@ def device_of(topic: str) -> str:
 
 MAGIC = b"AUR1"
 DOMAIN = b"auricle/1\0"
+GROUP = b"auricle/1 group of workers\0"
+"""What is signed for the name of a shared subscription; no message begins so."""
 LARGEST_FRAME = 120 * 1024
 LARGEST_HEADER = 4096
 CHUNK = LARGEST_FRAME - LARGEST_HEADER - 128

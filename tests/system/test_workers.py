@@ -1,0 +1,106 @@
+"""Several coordinators on one PostgreSQL, of which one leads: any of them may die at any instant (RELIABILITY F12).
+
+Five kills and 40 devices; with AURICLE_FULL_SIZE in the environment a kill a minute for ten minutes, and 1,000 devices.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from auricle.process.open_files import raise_open_files
+from tests.recorder import Record
+from tests.system.child import Child, until
+from tests.system.killed_coordinator import TASK
+from tests.system.tls_site import NEEDS_MOSQUITTO
+from tests.system.toy_fleet import ToyFleet, kill, toy_fleet, watching
+
+FULL = "AURICLE_FULL_SIZE" in os.environ
+DEVICES, TOGETHER, KILLS, APART = (1000, 250, 10, 60.0) if FULL else (40, 20, 5, 8.0)
+WAIT = 5.0 if FULL else 1.0
+"""Seconds that a round waits for the rest."""
+NAMES = tuple(f"dev-{i:04d}" for i in range(DEVICES))
+WORKERS = ("worker-1", "worker-2", "worker-3")
+ENDLESS = 5_000  # rounds; the run is stopped long before
+
+
+class Workers:
+    """Three coordinators of one database, and which of them leads."""
+
+    def __init__(self, fleet: ToyFleet, database: str) -> None:
+        self._fleet, self._database = fleet, database
+        self._children: dict[str, Child] = {}
+
+    async def start(self, name: str) -> None:
+        self._children[name] = await self._fleet.worker(
+            name, ENDLESS, self._database, quorum=0.5, least_wait=WAIT, deadline=300.0, keep=False
+        )
+
+    def leader(self) -> str:
+        """Who said last that it leads."""
+        led = {line["epoch"]: name for name, child in self._children.items() for line in child.lines if "epoch" in line}
+        return led[max(led)]
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL, and another in its place."""
+        kill(self._children[name])
+        await self._children[name].end()
+        await self.start(name)
+
+    async def stop(self) -> None:
+        """SIGTERM; each has to end well."""
+        for child in self._children.values():
+            child.process.terminate()
+        for child in self._children.values():
+            code, errors = await child.end()
+            assert code == 0, errors[-2000:]
+
+
+@pytest.mark.reliability(
+    "F12", load="3 workers, 40 devices, 5 kills in a minute; 1,000 devices, a kill a minute for ten at full size"
+)
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@NEEDS_MOSQUITTO
+async def test_any_of_three_workers_may_die_and_nothing_is_lost_or_doubled(
+    postgres_url: str, tmp_path: Path, record_property: Record
+) -> None:
+    raise_open_files()
+    rng, took = random.Random(12), dict[str, list[float]](leader=[], worker=[])
+    async with toy_fleet(tmp_path, NAMES, here=()) as fleet:
+        workers = Workers(fleet, postgres_url)
+        for name in WORKERS:
+            await workers.start(name)
+        for i in range(0, DEVICES, TOGETHER):
+            await fleet.crowd_process(*NAMES[i : i + TOGETHER], everybody=NAMES, drop_out=0.02, resend=5.0)
+        with watching(fleet) as store:
+
+            def counted() -> int:
+                row = store.rounds.newest(TASK)
+                return 0 if row is None else row.round * DEVICES + store.updates.how_many(TASK, row.round)
+
+            await until(lambda: counted() > DEVICES, "the first round")
+            for moment in range(KILLS):
+                name = workers.leader() if moment % 2 == 0 else rng.choice(WORKERS)
+                role = "leader" if name == workers.leader() else "worker"
+                before, began = counted(), time.monotonic()
+                await workers.kill(name)
+                await until(lambda: counted() > before + DEVICES // 20, "another update that counts")  # noqa: B023
+                took[role].append(time.monotonic() - began)
+                rest = began + APART
+                await until(lambda: time.monotonic() > rest, "the next kill", APART + 60)  # noqa: B023
+            last = store.rounds.newest(TASK)
+            assert last is not None
+            await until(lambda: counted() > (last.round + 2) * DEVICES, "two rounds without a kill", 120)
+        await workers.stop()
+        record_property("workers", len(WORKERS))
+        record_property("kills", KILLS)
+        for role, seconds in took.items():
+            if seconds:
+                record_property(f"goes on after {role} s", round(max(seconds), 1))
+        rows = fleet.verify(ENDLESS, everybody=False, stopped=True, kept=False, record=record_property)
+    assert len({row.device for row in rows}) == DEVICES
