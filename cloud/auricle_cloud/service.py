@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from auricle.errors import StorageError
 from auricle.mqtt_link.settings import BrokerAddress
 from auricle.packs.pack import Pack
 from auricle.process.cycles import look_seldom
@@ -28,11 +27,8 @@ from auricle_cloud.identity.enrolment import Enrolment, open_enrolment
 from auricle_cloud.identity.issuing import FleetTold
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.coordinator import Coordinator
-from auricle_cloud.rounds.worker import Worker
+from auricle_cloud.rounds.leadership import work_and_lead
 from auricle_cloud.settings import RoundDone, RunSettings
-from auricle_cloud.storage.database import Database
-from auricle_cloud.storage.database_errors import SupersededError
-from auricle_cloud.storage.lease import Lease
 
 log = logging.getLogger("auricle.cloud")
 
@@ -89,78 +85,25 @@ async def run_service(
 
     async def lead() -> None:
         coordinator = Coordinator(settings, pack, watcher, evaluator)
-        key = coordinator.identity.public.hex()
-        if api is None:
-            started(Started(key, coordinator.epoch, None))
-            await coordinator.run()
-            return
-        async with listening(application(coordinator, api), api, TAKE_OVER_SECONDS if take_over else 0.0) as url:
-            started(Started(key, coordinator.epoch, url))
+        async with serving_api(coordinator, api, TAKE_OVER_SECONDS if take_over else 0.0) as url:
+            started(Started(coordinator.identity.public.hex(), coordinator.epoch, url))
             await coordinator.run()
 
     if settings.worker is None:
         await until_signal(lead())
+    else:
+        take_over = True  # of the coordinator that led before: it may hold the port for a moment
+        await until_signal(work_and_lead(settings, pack, lead))
+
+
+@asynccontextmanager
+async def serving_api(coordinator: Coordinator, api: ApiSettings | None, patience: float) -> AsyncIterator[str | None]:
+    """Serve API and page to the end of the block, waiting so many seconds for the port; their URL, None without."""
+    if api is None:
+        yield None
         return
-    take_over = True  # of the coordinator that led before: it may hold the port for a moment
-    await until_signal(work_and_lead(Worker(settings, pack), Lease(Database(settings.database or "")), lead))
-
-
-async def work_and_lead(worker: Worker, lease: Lease, lead: Callable[[], Awaitable[None]]) -> None:
-    """Take updates in beside others, and lead the rounds whenever no other does, until they are done.
-
-    Parameters
-    ----------
-    worker
-        Takes updates in all the time.
-    lease
-        Whoever has it leads.
-    lead
-        Runs the rounds; SupersededError where another leads by then.
-    """
-    working = asyncio.create_task(worker.run())
-    try:
-        while not working.done():
-            if await take(lease):
-                with contextlib.suppress(SupersededError):
-                    await keep_while(lease, lead)
-                    return
-                log.warning("another coordinator leads: this one goes on as a worker")
-            await asyncio.sleep(lease.seconds / 3)
-        working.result()
-    finally:
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
-        lease.close()
-
-
-async def take(lease: Lease) -> bool:
-    """Whether the lease was free and is ours; not where the database does not answer."""
-    try:
-        return await asyncio.to_thread(lease.take)
-    except StorageError as error:
-        log.warning("nobody is known to lead: %s", error)
-        return False
-
-
-async def keep_while(lease: Lease, lead: Callable[[], Awaitable[None]]) -> None:
-    """Lead with a lease that is renewed, and give it up at the end; whatever `lead` raises."""
-
-    async def renew() -> None:
-        while True:
-            await asyncio.sleep(lease.seconds / 3)
-            try:
-                await asyncio.to_thread(lease.renew)
-            except StorageError as error:  # the epoch decides who may write
-                log.warning("the lease is not renewed: %s", error)
-
-    renewing = asyncio.create_task(renew())
-    try:
-        await lead()
-    finally:
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
-        with contextlib.suppress(StorageError):
-            await asyncio.to_thread(lease.give_up)
+    async with listening(application(coordinator, api), api, patience) as url:
+        yield url
 
 
 def open_evaluator(settings: RunSettings, pack: Pack) -> Evaluator | None:

@@ -23,7 +23,7 @@ def test_only_what_a_judge_says_of_the_received_model_is_a_doubt() -> None:
     assert not doubts.hear("a", "worse_accuracy: 0 of 40 held-out clips right, 40 before (plug-in)")
     assert not doubts.hear("a", "")
     assert doubts.hear("a", SAID)
-    assert doubts.reported() == {"a": SAID.removeprefix("worse_received_")}
+    assert doubts.as_report() == {"a": SAID.removeprefix("worse_received_")}
 
 
 def test_after_a_restart_they_are_those_of_the_invitations() -> None:

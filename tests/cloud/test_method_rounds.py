@@ -107,6 +107,6 @@ async def test_vectors_of_a_method_reach_its_rule_and_only_where_the_owner_lets_
     assert [[(header.name, header.length) for header in row.headers] for row in rows] == [[("moves", 4 * size)]] * 2
     assert list(failed) == [DEVICES[0]] and "moves" in failed[DEVICES[0]]
     assert site.done[0].counted == 2
-    assert [each.name for each in coordinator.site.declared_in(1) or ()] == ["moves", "whole"]
+    assert [each.name for each in coordinator.site.vectors_in(1) or ()] == ["moves", "whole"]
     monkeypatch.delitem(METHODS, "moves")  # as after its package was uninstalled
-    assert coordinator.site.declared_in(1) == ()
+    assert coordinator.site.vectors_in(1) == ()

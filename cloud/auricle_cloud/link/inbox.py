@@ -29,7 +29,7 @@ from auricle.wire.vectors import Declared
 from auricle_cloud.link.admission import RateLimit, Receiver, Refusals
 from auricle_cloud.link.batch import Batch
 from auricle_cloud.link.ledger import Ledger
-from auricle_cloud.link.update_intake import UpdateIntake
+from auricle_cloud.link.update_intake import Assembling, UpdateIntake
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.verdict import Verdict, refusal_code
 from auricle_cloud.storage.rows import Standing
@@ -63,8 +63,8 @@ class Inbox:
         One that has exchanged a claim token is approved all the same.
     limits
         What a device may claim and do.
-    declared
-        How many numbers an update brings after its weights, where the receiver does not know of its round.
+    declared, assemblies
+        See `UpdateIntake`.
     """
 
     def __init__(
@@ -79,11 +79,12 @@ class Inbox:
         approve_claimed: bool = False,
         limits: Limits | None = None,
         declared: Sequence[Declared] = (),
+        assemblies: Assembling | None = None,
     ) -> None:
         self._fleet, self._store, self._receiver = fleet, store, receiver
         self._standing, self._approve_claimed, self._limits = standing, approve_claimed, limits or Limits()
         self._batch = Batch(store.database)
-        self._updates = UpdateIntake(table, self._limits, ledger, store.journal, receiver, declared)
+        self._updates = UpdateIntake(table, self._limits, ledger, store.journal, receiver, declared, assemblies)
         self._rate = RateLimit(self._limits.frames, self._limits.burst)
         self._refusals = Refusals(store.devices)
         self.keys: dict[str, bytes] = {}

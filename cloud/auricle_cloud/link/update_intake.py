@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Protocol
 
 from auricle.wire.messages import Update
 from auricle.wire.tensors import Flat, TensorTable
@@ -25,6 +26,16 @@ MOST_CONFLICTS = 4096
 """Devices and rounds of which it is remembered that a conflict was noted."""
 
 
+class Assembling(Protocol):
+    """Puts together updates that arrive in parts, in threads; see `Assemblies`."""
+
+    size: int
+    """Bytes held."""
+
+    def add(self, update: Update, part: bytes) -> bytes | None:
+        """Take in a part; the whole body once the last is there."""
+
+
 class UpdateIntake:
     """Takes in the updates of one fleet.
 
@@ -42,6 +53,8 @@ class UpdateIntake:
         Has the models that updates started from, and knows what rounds ask for.
     declared
         As of `require_header`, for updates of rounds of which the receiver knows nothing.
+    assemblies
+        Puts updates together whose parts come to several processes; None: they all come here.
     """
 
     def __init__(
@@ -52,16 +65,17 @@ class UpdateIntake:
         journal: Journal,
         receiver: Receiver,
         declared: Sequence[Declared] = (),
+        assemblies: Assembling | None = None,
     ) -> None:
         self._receiver, self._declared = receiver, declared
         self._table, self._limits, self._ledger, self._journal = table, limits, ledger, journal
-        self._assemblies = Assemblies()
+        self._here, self._shared = Assemblies(), assemblies
         self._conflicts: OrderedDict[tuple[str, str, int], None] = OrderedDict()
 
     @property
     def unfinished(self) -> int:
         """Bytes of updates that are not whole yet."""
-        return self._assemblies.size
+        return self._here.size if self._shared is None else self._shared.size
 
     async def take(self, update: Update, body: bytes) -> Verdict | None:
         """Take a part of an update; the verdict once it is whole and was judged, None before.
@@ -76,7 +90,10 @@ class UpdateIntake:
         declared = await self._receiver.declared(update.task, update.round)
         declared = self._declared if declared is None else declared
         require_header(update, self._table, self._limits, declared)
-        whole = self._assemblies.add(update, body)
+        if self._shared is None or update.parts == 1:
+            whole = self._here.add(update, body)
+        else:
+            whole = await asyncio.to_thread(self._shared.add, update, body)
         if whole is None:
             return None
         base, row = self._receiver.base(update.base), self._ledger.row(update)

@@ -251,7 +251,7 @@ class Doubts:
             f"{_without_prefix(self.said[first])}"
         )
 
-    def reported(self) -> dict[str, str]:
+    def as_report(self) -> dict[str, str]:
         """For a round's report: what each device found worse."""
         return {name: _without_prefix(reason) for name, reason in sorted(self.said.items())}
 

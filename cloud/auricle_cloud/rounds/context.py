@@ -145,9 +145,9 @@ class RoundContext:
             return planned_steps(self.pack, plan)
         return None
 
-    def declared_in(self, number: int) -> tuple[Declared, ...] | None:
+    def vectors_in(self, number: int) -> tuple[Declared, ...] | None:
         """The vectors that updates of a round may bring, as its plan had it when it began; None before that."""
-        return declared_in(self.store, self.pack, self.task, number, self.warn)
+        return read_declared(self.store, self.pack, self.task, number, self.warn)
 
     def extras(self, row: RoundRow) -> Extras:
         """What a rule may need that is not of the round's updates."""
@@ -242,10 +242,10 @@ class RoundContext:
                 log.warning("%s: %s", self.rule.name, sentence)
 
 
-def declared_in(
+def read_declared(
     store: Store, pack: Pack, task: str, number: int, warn: Callable[[str], None]
 ) -> tuple[Declared, ...] | None:
-    """See `RoundContext.declared_in`; `warn` is told where a round's method is gone."""
+    """See `RoundContext.vectors_in`; `warn` is told where a round's method is gone."""
     newest = store.rounds.newest(task)
     if newest is None or not 1 <= number <= newest.round:
         return None

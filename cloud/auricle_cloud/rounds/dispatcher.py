@@ -167,7 +167,7 @@ class Dispatcher:
         if task != self._site.task:
             return None
         known = self._declared.get(number)
-        if known is None and (known := await asyncio.to_thread(self._site.declared_in, number)) is not None:
+        if known is None and (known := await asyncio.to_thread(self._site.vectors_in, number)) is not None:
             self._declared[number] = known
             if len(self._declared) > AT_HAND:
                 self._declared.pop(next(iter(self._declared)))

@@ -93,7 +93,7 @@ class Synchronous:
     async def _abort(self, number: int, state: State, error: RoundAbortedError) -> None:
         rounds, models, progress, reason = self.site.store.rounds, self.site.store.models, self.progress, str(error)
         back = error.back if isinstance(error, WorseModelError) else None
-        said = {"reason": reason, "doubts": progress.doubts.reported(), "went_back": back}
+        said = {"reason": reason, "doubts": progress.doubts.as_report(), "went_back": back}
         report = await asyncio.to_thread(self._closing.report, number, said)
 
         def commit() -> None:

@@ -24,16 +24,18 @@ from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Registe
 from auricle.wire.secure_sum.messages import SumAnswer
 from auricle.wire.tensors import Flat, decode
 from auricle.wire.vectors import Declared
+from auricle_cloud.link.assembly import BUDGET_BYTES, PATIENCE_SECONDS
 from auricle_cloud.link.inbox import Inbox
 from auricle_cloud.link.keyed_queue import KeyedQueue
 from auricle_cloud.link.ledger import Ledger
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.rounds.chores import Chores, Every
 from auricle_cloud.rounds.cohort_progress import mark_uncounted
-from auricle_cloud.rounds.context import POLL, declared_in
+from auricle_cloud.rounds.context import POLL, read_declared
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import open_blobs
+from auricle_cloud.storage.part_records import SharedAssemblies
 from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import Store
 
@@ -82,10 +84,11 @@ class Worker:
             approve_claimed=settings.approval == "claimed",
             limits=settings.limits,
             declared=settings.preset.declared(pack),
+            assemblies=SharedAssemblies(database, BUDGET_BYTES, PATIENCE_SECONDS),
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         link = LinkSettings(address, self._name, session_expiry=0, high_water=MOST_AT_ONCE)
-        shared = self._messenger.topics.shared_updates(identity)
+        shared = self._messenger.topics.update_group(identity)
         self.link = self._messenger.link = MqttLink(link, handlers={shared: self._take})
         self._chores = Chores()
         self._keys = Every(KEYS_SECONDS, self._inbox.reload)
@@ -150,7 +153,7 @@ class Worker:
             return None
         if number not in self._declared:
             place = (self._store, self._pack, task, number)
-            known = await asyncio.to_thread(declared_in, *place, log.warning)
+            known = await asyncio.to_thread(read_declared, *place, log.warning)
             if known is None:
                 return None
             self._declared[number] = known
@@ -162,31 +165,31 @@ class Worker:
         """A frame was refused: the inbox writes it down."""
 
     async def on_register(self, message: Register) -> None:
-        """Whoever leads hears it on its own topic."""
+        """Whoever leads hears this and what follows."""
 
     async def on_presence(self, message: DeviceState) -> None:
-        """Whoever leads hears it."""
+        """See `on_register`."""
 
     async def on_get(self, message: Get) -> None:
-        """Whoever leads hears it."""
+        """See `on_register`."""
 
     async def on_status(self, message: Status) -> None:
-        """Whoever leads hears it."""
+        """See `on_register`."""
 
     async def on_loss(self, message: Loss) -> None:
-        """Whoever leads hears it."""
+        """See `on_register`."""
 
     async def on_sum(self, message: SumAnswer) -> None:
-        """Whoever leads hears it."""
+        """See `on_register`."""
 
     async def on_release(self, message: Release, changed: list[tuple[str, str]]) -> None:
-        """Whoever leads hears it."""
+        """See `on_register`."""
 
     async def on_hearing(self, message: HearingReport) -> None:
-        """Whoever leads hears it."""
+        """See `on_register`."""
 
     async def on_kept(self, device: str) -> None:
-        """Whoever leads hears it."""
+        """See `on_register`."""
 
     async def on_taken(self, message: Register, reason: str) -> None:
-        """Whoever leads hears it."""
+        """See `on_register`."""

@@ -47,7 +47,7 @@ class Topics:
         """Retained: the current model's signed manifest."""
         return f"{self.prefix}/c/model"
 
-    def shared_updates(self, identity: Identity) -> str:
+    def update_group(self, identity: Identity) -> str:
         """The filter of a shared subscription (MQTT 5, section 4.8.2): each update comes to one of its members.
 
         Only who has the coordinator's key knows the group's name. A broker lets anybody join a group that may read

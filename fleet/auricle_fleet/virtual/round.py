@@ -162,7 +162,7 @@ class VirtualRounds:
             "rule_options": rule.options,
             "wanted": order.wanted,
             "clock": {"began": order.began, "lasted": seconds, "available": able},
-            "doubts": came.doubts.reported(),
+            "doubts": came.doubts.as_report(),
             **({"waits_for": slow} if slow else {}),
             **broken_report({name: rounds for name, rounds in order.broken.items() if name in {*invited}}),
             **({} if self.detection is None else {"passed_over": self.detection.passed_over()}),

@@ -1,0 +1,81 @@
+"""One of several coordinators: it takes updates in all the time, and leads the rounds while it has the lease."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from auricle.errors import StorageError
+from auricle.packs.pack import Pack
+from auricle_cloud.rounds.worker import Worker
+from auricle_cloud.settings import RunSettings
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.database_errors import SupersededError
+from auricle_cloud.storage.lease import Lease
+
+log = logging.getLogger("auricle.cloud")
+
+
+async def work_and_lead(settings: RunSettings, pack: Pack, lead: Callable[[], Awaitable[None]]) -> None:
+    """Take updates in beside others, and lead the rounds whenever no other does, until they are done.
+
+    Parameters
+    ----------
+    settings, pack
+        The run, of several coordinators.
+    lead
+        Runs the rounds; SupersededError where another leads by then.
+
+    Raises
+    ------
+    SettingsError
+        They have no PostgreSQL database.
+    """
+    lease = Lease(Database(settings.database or ""))
+    worker = Worker(settings, pack)
+    working = asyncio.create_task(worker.run())
+    try:
+        while not working.done():
+            if await take(lease):
+                with contextlib.suppress(SupersededError):
+                    await keep_while(lease, lead)
+                    return
+                log.warning("another coordinator leads: this one goes on as a worker")
+            await asyncio.sleep(lease.seconds / 3)
+        working.result()
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        lease.close()
+
+
+async def take(lease: Lease) -> bool:
+    """Whether the lease was free and is ours; not where the database does not answer."""
+    try:
+        return await asyncio.to_thread(lease.take)
+    except StorageError as error:
+        log.warning("nobody is known to lead: %s", error)
+        return False
+
+
+async def keep_while(lease: Lease, lead: Callable[[], Awaitable[None]]) -> None:
+    """Lead with a lease that is renewed, and give it up at the end; whatever `lead` raises."""
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(lease.seconds / 3)
+            try:
+                await asyncio.to_thread(lease.renew)
+            except StorageError as error:  # the epoch decides who may write
+                log.warning("the lease is not renewed: %s", error)
+
+    renewing = asyncio.create_task(renew())
+    try:
+        await lead()
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+        with contextlib.suppress(StorageError):
+            await asyncio.to_thread(lease.give_up)
