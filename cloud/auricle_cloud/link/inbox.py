@@ -57,10 +57,8 @@ class Inbox:
         Where devices are entered and updates counted.
     receiver
         Who acts on what passed.
-    standing
-        What a device is when it registers for the first time.
-    approve_claimed
-        One that has exchanged a claim token is approved all the same.
+    standing, approve_claimed
+        What a device is when it registers for the first time; one that has exchanged a claim token is approved even so.
     limits
         What a device may claim and do.
     declared, assemblies

@@ -70,7 +70,8 @@ class SharedAssemblies:
 
     def _add(self, tx: sa.Connection, update: Update, part: bytes) -> tuple[bytes | None, str]:
         of_device = parts.c.device == update.device
-        tx.execute(sa.delete(parts).where(of_device & (parts.c.body != update.body)))
+        of_another = (parts.c.body != update.body) | (parts.c.part >= update.parts)
+        tx.execute(sa.delete(parts).where(of_device & of_another))
         row = {"device": update.device, "part": update.part, "body": update.body}
         entry = postgresql.insert(parts).values(**row, content=part, received=time.time())
         tx.execute(entry.on_conflict_do_update(index_elements=["device", "part"], set_={"content": part}))
