@@ -26,6 +26,7 @@ from tests.deploy.dashboard import FILE, alerts, dashboard, expressions, metric_
 
 COMPOSE = DEPLOY / "compose.yaml"
 AGENT = DEPLOY / "agent" / "compose.yaml"
+WORKERS = DEPLOY / "compose.workers.yaml"
 DOCKERFILES = sorted(DEPLOY.glob("*.Dockerfile"))
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
@@ -82,7 +83,21 @@ def test_images_are_of_a_fixed_base_run_as_nobody_special_and_take_wheels_by_has
 def test_compose_files_follow_the_specification() -> None:
     if find_spec("check_jsonschema") is None:
         pytest.skip("check-jsonschema is not installed (pip install check-jsonschema)")
-    check(sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE, AGENT)
+    check(sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE, AGENT, WORKERS)
+
+
+def test_several_coordinators_are_each_as_the_one_and_have_a_name_of_their_own() -> None:
+    one, services = Composition.read(COMPOSE, GIVEN).services, Composition.read(WORKERS, GIVEN).services
+    names = ["coordinator", "coordinator-1", "coordinator-2"]
+    assert sorted(services) == [*names, "first-start"]
+    for number, name in enumerate(names):
+        worker = f"--worker=mqtts://worker-{number}@mosquitto:8883"
+        assert [each for each in services[name]["command"] if each != worker] == one["coordinator"]["command"]
+        assert f"worker-{number}" in services["first-start"]["environment"]["AURICLE_WORKERS"].split()
+    own = ("build", "command", "healthcheck", "ports")
+    same = {field: value for field, value in one["coordinator"].items() if field not in own}
+    for name in names[1:]:
+        assert {field: value for field, value in services[name].items() if field not in own} == same
 
 
 @pytest.mark.parametrize(("composition", "name"), services())
@@ -220,7 +235,7 @@ def test_kubernetes_knows_every_field_of_the_manifests() -> None:
         pytest.skip("kubernetes-validate is not installed (pip install kubernetes-validate)")
     import kubernetes_validate
 
-    for path in MANIFESTS:
+    for path in (*MANIFESTS, DEPLOY / "kubernetes" / "workers" / "50-workers.yaml"):
         for document in yaml.safe_load_all(path.read_text()):
             kubernetes_validate.validate(document, "1.34", strict=True)
 

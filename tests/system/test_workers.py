@@ -5,17 +5,24 @@ Five kills and 40 devices; with AURICLE_FULL_SIZE in the environment a kill a mi
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from auricle.mqtt_link.link import LinkSettings, MqttLink
 from auricle.process.open_files import raise_open_files
+from auricle.wire.frames import Topics
+from auricle.wire.identity import Identity
+from auricle_fleet.broker.broker import start_broker
 from tests.recorder import Record
 from tests.system.child import Child, until
-from tests.system.killed_coordinator import TASK
+from tests.system.killed_coordinator import FLEET, TASK
 from tests.system.tls_site import NEEDS_MOSQUITTO
 from tests.system.toy_fleet import ToyFleet, kill, toy_fleet, watching
 
@@ -24,7 +31,7 @@ DEVICES, TOGETHER, KILLS, APART = (1000, 250, 10, 60.0) if FULL else (40, 20, 5,
 WAIT = 5.0 if FULL else 1.0
 """Seconds that a round waits for the rest."""
 NAMES = tuple(f"dev-{i:04d}" for i in range(DEVICES))
-WORKERS = ("worker-1", "worker-2", "worker-3")
+WORKERS = ("worker-0", "worker-1", "worker-2")
 ENDLESS = 5_000  # rounds; the run is stopped long before
 
 
@@ -104,3 +111,39 @@ async def test_any_of_three_workers_may_die_and_nothing_is_lost_or_doubled(
                 record_property(f"goes on after {role} s", round(max(seconds), 1))
         rows = fleet.verify(ENDLESS, everybody=False, stopped=True, kept=False, record=record_property)
     assert len({row.device for row in rows}) == DEVICES
+
+
+@pytest.mark.slow
+@NEEDS_MOSQUITTO
+async def test_a_device_cannot_join_the_group_of_the_workers(tmp_path: Path) -> None:
+    """mosquitto grants the subscription, and gives a member that may read nothing its share."""
+    names, ours, count = ("worker-0", "dev-liar", "dev-a"), Identity.create(), 20
+    users = {name: f"secret-of-{name}" for name in names}
+    topics = Topics(FLEET)
+    took: dict[str, int] = {}
+
+    async with await start_broker(tmp_path, users, fleet=FLEET, kind="mosquitto", persistence=False) as broker:
+
+        @asynccontextmanager
+        async def link(name: str, group: Identity | None = None) -> AsyncIterator[MqttLink]:
+            filters = [] if group is None else [topics.update_group(group)]
+            handlers = {each: lambda _: took.update({name: took.get(name, 0) + 1}) for each in filters}
+            settings = LinkSettings(broker.address(name), name, session_expiry=0)
+            async with MqttLink(settings, handlers=handlers) as made:
+                await made.wait_connected(30)
+                yield made
+
+        async def send() -> int:
+            took.clear()
+            async with link("dev-a") as device:
+                for number in range(count):
+                    await device.publish(topics.up("dev-a", "upd"), str(number).encode())
+            await asyncio.sleep(0.5)
+            return took.get("worker-0", 0)
+
+        async with link("worker-0", ours):
+            async with link("dev-liar", Identity.create()):
+                assert await send() == count
+            async with link("dev-liar", ours):  # who knew the key: this is what the name is kept for
+                assert await send() == count // 2
+    assert "dev-liar" not in took

@@ -50,7 +50,7 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ] = None
     worker: Annotated[
         str | None,
-        Meta(description="Be one of several coordinators of one PostgreSQL: mqtts://worker-1@host:port, up to 8."),
+        Meta(description="Be one of several coordinators of one PostgreSQL: mqtts://worker-0@host:port, up to 8."),
     ] = None
     state: Annotated[str | None, Meta(description="Folder for key, database and models.")] = None
     pack: Annotated[
@@ -186,7 +186,7 @@ def worker_of(url: str, folder: Path) -> BrokerAddress:
     name = address.username or ""
     if name not in WORKERS:
         raise SettingsError(
-            f'A worker connects as worker-1 to worker-8, not as "{name}": write --worker mqtts://worker-1@HOST:PORT.'
+            f'A worker connects as worker-0 to worker-7, not as "{name}": write --worker mqtts://worker-0@HOST:PORT.'
         )
     address = IdentityFiles(folder / name).lend(address)
     if address.password is None and WORKER_PASSWORD in os.environ:

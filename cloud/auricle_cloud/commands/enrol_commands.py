@@ -244,7 +244,7 @@ def server(
 def user_(
     place: Place,
     name: Annotated[
-        str, typer.Argument(help="Who needs the certificate: coordinator, observer, or worker-1 to worker-8.")
+        str, typer.Argument(help="Who needs the certificate: coordinator, observer, or worker-0 to worker-7.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for certificate, key and the root's certificate.")],
 ) -> Done:

@@ -84,7 +84,7 @@ def serve(
     is_embedded = told.broker == EMBEDDED
     settings, loaded, api = _read(replace(told, broker=NOT_STARTED) if is_embedded else told, given)
     if settings.worker is not None and (is_embedded or take_over):
-        raise SettingsError("A worker needs a broker of its own, and whoever leads decides: leave out --take-over.")
+        raise SettingsError("A worker needs a broker of its own, and who leads decides: leave out --take-over.")
     alone = settings.worker is None
     with serving(settings.folder, take_over=take_over) if alone else nullcontext():
         if api is not None and alone and not take_over:

@@ -118,7 +118,7 @@ class Worker:
 
     async def _handle(self, arrived: Delivery) -> None:
         known = device_of(arrived.topic) in self._inbox.keys
-        if not known and time.monotonic() > self._looked + POLL:  # it registered just now, with whoever leads
+        if not known and time.monotonic() > self._looked + POLL:  # it registered just now, with who leads
             self._looked = time.monotonic()
             await asyncio.to_thread(self._inbox.reload)
         await self._inbox.handle(arrived)
@@ -126,7 +126,7 @@ class Worker:
     # -- as the receiver of the inbox
 
     async def on_update(self, update: Update, verdict: Verdict) -> None:
-        """An update was counted or refused: note that it does not count, and tell the device, as whoever leads."""
+        """An update was counted or refused: note that it does not count, and tell the device, as who leads."""
         await asyncio.to_thread(mark_uncounted, self._store.rounds, update, verdict)
         self._messenger.epoch = self._store.database.epoch or 0
         await self._messenger.acknowledge(update, verdict)
@@ -165,7 +165,7 @@ class Worker:
         """A frame was refused: the inbox writes it down."""
 
     async def on_register(self, message: Register) -> None:
-        """Whoever leads hears this and what follows."""
+        """Who leads hears this and what follows."""
 
     async def on_presence(self, message: DeviceState) -> None:
         """See `on_register`."""

@@ -180,7 +180,7 @@ class Database:
             yield connection
 
     def follow(self) -> None:
-        """From now on write beside whoever leads, in its epoch."""
+        """From now on write beside who leads, in its epoch."""
         self._follows = True
         with suppress(MovedOnError), self.writing():
             pass
@@ -198,7 +198,7 @@ class Database:
     def sweeping(self) -> Iterator[None]:
         """Remove files that no row names, while nobody who follows commits a row that names one.
 
-        Whoever kept a file before that, and commits after it, is told to keep it again.
+        Who kept a file before that, and commits after it, is told to keep it again.
         """
         with self.writing() as tx:
             self.insert_missing(tx, meta, key=SWEEPS, value="0")
