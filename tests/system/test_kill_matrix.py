@@ -72,7 +72,6 @@ async def _run(fleet: ToyFleet, record: Record, **told: Any) -> None:
         record("kills", int(coordinator.process.returncode == -signal.SIGKILL))
         record("resume s", round(resumed, 2))
         assert again.lines[0]["epoch"] > coordinator.lines[0]["epoch"]
-        assert resumed < 10
         coordinator = again
     await succeeded(coordinator)
 
