@@ -19,6 +19,7 @@ NOTHING: dict[str, dict[str, object]] = {}
 
 WHOLE = """
 fleet = "home"
+worker = "mqtts://worker-0@hub.lan"
 broker = "mqtt://coordinator:secret@127.0.0.1:1883"
 state = "/tmp/state"
 task = "words"
