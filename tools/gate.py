@@ -77,7 +77,7 @@ NIGHTLY = {
     "cloud": nightly("tests/cloud"),
     "export": nightly("tests/export"),
     "fleet": nightly("tests/fleet", "tests/bench"),
-    "system": nightly("tests/system", parallel=True),
+    "system": nightly("tests/system", "tests/brokers", parallel=True),
     "deploy": nightly("tests/deploy", parallel=False),
     "pages": nightly("tests/tools", "tests/mistakes", "tests/examples"),
     "fuzz": replace(nightly("tests/fuzz"), before=(FUZZ,)),

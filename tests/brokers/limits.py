@@ -53,7 +53,7 @@ async def announced(target: Target) -> Figures:
 
 
 async def _send_beyond(target: Target) -> tuple[int, bool, bool, bool]:
-    """Bytes of a message over the maximum; whether it ended its sender's connection, was passed on, and harmed others."""
+    """Bytes of a message over the maximum; whether it ended its sender's connection, was passed on, harmed others."""
     head = await target.open(COORDINATOR, "d/+/up/#")
     other = await target.session(TWO if target.named else ONE, TWO).open()
     await other.subscribe(f"{target.top}/d/{TWO}/dn/#")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from auricle.errors import SettingsError, nearest
 from tests.brokers import delivery, limits, rights, sharing
-from tests.brokers.check import CHECKS, Outcome, Target
+from tests.brokers.check import CHECKS, Check, Outcome, Target
 
 MODULES = (rights, delivery, limits, sharing)
 """Those that register checks, in the order in which they are tried."""
@@ -21,6 +21,11 @@ def chosen(names: Iterable[str]) -> list[str]:
     return wanted or [
         each.name for module in MODULES for each in CHECKS.values() if each.run.__module__ == module.__name__
     ]
+
+
+def check_of(name: str) -> Check:
+    """The check of a name."""
+    return CHECKS[name]
 
 
 async def outcomes(target: Target, names: Iterable[str] = ()) -> AsyncIterator[Outcome]:
