@@ -22,9 +22,9 @@ from auricle.errors import AuricleError
 from auricle.process.open_files import raise_open_files
 from tests.brokers import page
 from tests.brokers.check import Outcome, Target
-from tests.brokers.given import spoken, target
-from tests.brokers.started import KINDS, started, version_of
-from tests.brokers.suite import chosen, failures, outcomes
+from tests.brokers.other_broker import target, with_protocol
+from tests.brokers.own_brokers import KINDS, run_broker, version_of
+from tests.brokers.suite import check_names, failures, outcomes
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,11 +54,11 @@ def _parser() -> argparse.ArgumentParser:
 async def _place(options: argparse.Namespace) -> AsyncIterator[Target]:
     if options.start is None:
         files = {"passwords": options.passwords, "ca": options.ca, "certs": options.cert, "keys": options.key}
-        yield await spoken(target(options.url, options.fleet, **files))
+        yield await with_protocol(target(options.url, options.fleet, **files))
         return
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        async with started(options.start, Path(folder), options.connections) as place:
+        async with run_broker(options.start, Path(folder), options.connections) as place:
             yield place
 
 
@@ -89,12 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         page.write()
         return 0
     if options.list:
-        print("\n".join(chosen(())))
+        print("\n".join(check_names(())))
         return 0
     if options.url is None and options.start is None:
         parser.error("one of --url, --start, --page, --list is needed")
     try:
-        chosen(options.only)
+        check_names(options.only)
         results = asyncio.run(_run(options))
     except AuricleError as error:
         print(f"tests.brokers: {error}", file=sys.stderr)

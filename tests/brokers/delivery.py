@@ -17,7 +17,7 @@ SHORT = 2
 
 
 @check("a retained message is kept, and an empty one clears it")
-async def retained(target: Target) -> None:
+async def retention(target: Target) -> None:
     """Who subscribes later gets the last one, marked as retained; after an empty one nothing."""
     head, topic = await target.open(COORDINATOR), f"{target.top}/c/{target.mark}"
     for payload in (b"first", b"last"):
@@ -35,7 +35,7 @@ async def retained(target: Target) -> None:
 
 
 @check("retained messages survive a restart", "used")
-async def restarted(target: Target) -> None:
+async def restart(target: Target) -> None:
     """After the broker was asked to end and started again, what it kept is there."""
     if target.restart is None:
         raise NotTriedError("Somebody else runs this broker: the suite does not restart it.")
@@ -171,7 +171,7 @@ async def will(target: Target) -> None:
 
 
 @check("a will waits for its delay", "used")
-async def delayed(target: Target) -> None:
+async def will_delay(target: Target) -> None:
     """A break that is shorter than the delay says nothing."""
     target.require_five()
     listener = await target.open(COORDINATOR, f"d/{ONE}/state")

@@ -42,7 +42,7 @@ async def frame(target: Target) -> Figures:
 
 
 @check("it says its Maximum Packet Size", "used")
-async def announced(target: Target) -> Figures:
+async def packet_limit(target: Target) -> Figures:
     """Auricle's client then refuses what is larger before it is sent."""
     target.require_five()
     device = await target.open(ONE)
@@ -71,7 +71,7 @@ async def _send_beyond(target: Target) -> tuple[int, bool, bool, bool]:
 
 
 @check("a packet over the maximum harms nobody")
-async def oversized(target: Target) -> Figures:
+async def too_large(target: Target) -> Figures:
     """Whatever becomes of it and of its sender, others stay connected and their messages come."""
     most, ended, _, harmed = await _send_beyond(target)
     expect(not harmed, f"A message of {most} bytes costs others their connection, or messages.")
@@ -79,7 +79,7 @@ async def oversized(target: Target) -> Figures:
 
 
 @check("a packet over the maximum is refused", "used")
-async def limited(target: Target) -> Figures:
+async def refusal(target: Target) -> Figures:
     """The maximum is the one that the broker says; where it says none, something below 4 MiB."""
     most, _, passed, _ = await _send_beyond(target)
     expect(not passed, f"It passes on a message of {most} bytes.")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.brokers.check import Outcome
-from tests.brokers.suite import check_of, chosen
+from tests.brokers.suite import check_names, check_of
 
 ROOT = Path(__file__).parents[2]
 RECORDED, PAGE = ROOT / "docs/brokers.json", ROOT / "docs/brokers.md"
@@ -92,7 +92,7 @@ def text() -> str:
         missed = sum(one["need"] == "required" and one["verdict"] in ("missed", "not offered") for one in run["checks"])
         lines.append(f"| {name} | {run['version']} | {run['date']} | `{run['command']}` | {missed} |")
     lines += ["", LEGEND, "", f"| check | need | {' | '.join(runs)} |", f"|---|---|{'---|' * len(runs)}"]
-    for check in chosen(()):
+    for check in check_names(()):
         cells = [_cell(outcomes[name].get(check)) for name in runs]
         lines.append(f"| {check} | {check_of(check).need} | {' | '.join(cells)} |")
     for name, run in runs.items():

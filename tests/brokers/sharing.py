@@ -52,7 +52,7 @@ async def _group(target: Target, **wishes: object) -> tuple[Session, list[Sessio
 
 
 @check("of a group each message reaches one member", "used", by_name=True)
-async def shared(target: Target) -> Figures:
+async def one_member(target: Target) -> Figures:
     """Two devices share what the coordinator publishes to all."""
     _, members = await _group(target)
     first, second = (_numbers(member, target.mark) for member in members)
@@ -82,7 +82,7 @@ async def _after_death(target: Target, expiry: int) -> tuple[int, int, int, int]
 
 
 @check("what a dead member held reaches another: its session ends with it", "used", by_name=True)
-async def dead(target: Target) -> Figures:
+async def dead_member(target: Target) -> Figures:
     """A member without a session is killed with messages that it did not acknowledge."""
     kept, handed, fresh, _ = await _after_death(target, 0)
     expect(handed == kept, f"Of {kept} messages that it held {handed} reach another member; of {COUNT} more, {fresh}.")
@@ -91,7 +91,7 @@ async def dead(target: Target) -> Figures:
 
 
 @check("what a dead member held reaches another: its session is kept", "used", by_name=True)
-async def absent(target: Target) -> Figures:
+async def absent_member(target: Target) -> Figures:
     """A member with a session is killed with messages that it did not acknowledge, and comes back."""
     if not target.five:
         raise NotOfferedError("By MQTT 3.1.1 nothing says how long.")

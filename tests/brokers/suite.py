@@ -12,7 +12,7 @@ MODULES = (rights, delivery, limits, sharing)
 """Those that register checks, in the order in which they are tried."""
 
 
-def chosen(names: Iterable[str]) -> list[str]:
+def check_names(names: Iterable[str]) -> list[str]:
     """The names of checks, all where none is given; SettingsError where there is none of a name."""
     wanted = list(names)
     for name in wanted:
@@ -30,7 +30,7 @@ def check_of(name: str) -> Check:
 
 async def outcomes(target: Target, names: Iterable[str] = ()) -> AsyncIterator[Outcome]:
     """Try them."""
-    for name in chosen(names):
+    for name in check_names(names):
         yield await CHECKS[name].outcome(target)
 
 

@@ -18,8 +18,8 @@ from auricle_fleet.broker.broker import start_broker
 from tests.brokers import page
 from tests.brokers.__main__ import main
 from tests.brokers.check import COORDINATOR, ONE, ROLES, Outcome, Target
-from tests.brokers.started import started
-from tests.brokers.suite import chosen, failures, outcomes
+from tests.brokers.own_brokers import run_broker
+from tests.brokers.suite import check_names, failures, outcomes
 from tests.recorder import Record
 
 CROWD = 10_000
@@ -45,7 +45,7 @@ OF_FIVE = {
 async def broker(kind: str, folder: Path, crowd: int) -> AsyncIterator[Target]:
     if not (find_spec("amqtt") if kind == "amqtt" else find_mosquitto()):
         pytest.skip(f"{kind} is not installed")
-    async with started(kind, folder, crowd) as target:
+    async with run_broker(kind, folder, crowd) as target:
         target.crowd = crowd
         yield target
 
@@ -54,7 +54,7 @@ def names(results: Iterable[Outcome], verdict: str) -> set[str]:
     return {one.name for one in results if one.verdict == verdict}
 
 
-async def tried(target: Target, only: Iterable[str] = ()) -> list[Outcome]:
+async def try_all(target: Target, only: Iterable[str] = ()) -> list[Outcome]:
     return [one async for one in outcomes(target, only)]
 
 
@@ -68,7 +68,7 @@ async def test_mosquitto_as_it_is_generated_holds_all_but_what_groups_lose(
     tmp_path: Path, kind: str, crowd: int, record_property: Record
 ) -> None:
     async with broker(kind, tmp_path, crowd) as target:
-        results = await tried(target)
+        results = await try_all(target)
     assert failures(results) == []
     assert names(results, "missed") <= LOST_OF_GROUPS
     assert names(results, "not offered") == names(results, "not tried") == set()
@@ -80,7 +80,7 @@ async def test_mosquitto_as_it_is_generated_holds_all_but_what_groups_lose(
 @pytest.mark.timeout(1500)
 async def test_amqtt_holds_what_is_required_and_says_what_it_does_not_have(tmp_path: Path) -> None:
     async with broker("amqtt", tmp_path, 500) as target:
-        results = await tried(target)
+        results = await try_all(target)
     assert failures(results) == []
     assert names(results, "not offered") == OF_FIVE | GROUPS
     assert names(results, "missed") <= {
@@ -109,7 +109,7 @@ async def test_a_broker_without_an_access_list_is_seen(tmp_path: Path) -> None:
             "a will obeys the rights",
             "nobody takes over another's session",
         ]
-        results = await tried(target, only)
+        results = await try_all(target, only)
     assert failures(results) == only
     assert all(one.sentence.endswith(".") for one in results)
 
@@ -119,7 +119,7 @@ async def test_what_cannot_be_looked_at_is_not_held(tmp_path: Path) -> None:
         pytest.skip("mosquitto is not installed")
     async with await start_broker(tmp_path, {ONE: "p"}, fleet="f", kind="mosquitto") as running:
         target = Target(dict.fromkeys(ROLES, running.address(ONE)), "f", named=False)
-        results = await tried(target, ["nobody takes over another's session", "a crowd is connected"])
+        results = await try_all(target, ["nobody takes over another's session", "a crowd is connected"])
     assert [one.verdict for one in results] == ["not tried", "not tried"]
 
 
@@ -174,4 +174,4 @@ def test_the_page_is_made_of_what_is_recorded() -> None:
 def test_every_recorded_run_has_every_check() -> None:
     runs = json.loads(page.RECORDED.read_text(encoding="utf-8"))["runs"]
     assert {"mosquitto", "mosquitto, TLS", "amqtt"} <= runs.keys()
-    assert all([one["name"] for one in run["checks"]] == chosen(()) for run in runs.values())
+    assert all([one["name"] for one in run["checks"]] == check_names(()) for run in runs.values())

@@ -60,7 +60,7 @@ def target(
     return Target(users, fleet, named=named)
 
 
-async def spoken(given: Target) -> Target:
+async def with_protocol(given: Target) -> Target:
     """The target in MQTT 5 where the broker speaks it and the URL does not say otherwise, else in 3.1.1.
 
     Raises

@@ -35,7 +35,7 @@ def version_of(kind: str) -> str:
 
 
 @asynccontextmanager
-async def started(kind: str, folder: Path, crowd: int) -> AsyncIterator[Target]:
+async def run_broker(kind: str, folder: Path, crowd: int) -> AsyncIterator[Target]:
     """A broker as `auricle fleet` (names and passwords) or `auricle cloud enrol broker` (certificates) has it."""
     if kind.startswith("mosquitto-tls"):
         passwords = kind.endswith("passwords")
