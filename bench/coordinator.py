@@ -7,6 +7,8 @@ a second, one after the other. Broker and devices run on the same cores as the c
 printed.
 
     python bench/coordinator.py [--devices 1000] [--rounds 10] [--codec float16] [--rate 20] [--database URL] [--json]
+    python bench/coordinator.py --weights 126000              # a larger plug-in: the pack's, with a tensor put in front
+    python bench/coordinator.py --devices 2000 --invite 2     # to each that answers one is invited who never does
 
 Prints for every round seconds, updates a second, the latency's median and 99th percentile, milliseconds of CPU an
 update took in coordinator, broker and devices, and the coordinator's memory (PSS), threads and open files at its end;
@@ -35,18 +37,26 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.system.simulated_device import SimulatedDevice
 
 from auricle.mqtt_link.link import BrokerAddress
-from auricle.packs.pack import load_pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.process.cycles import look_seldom
-from auricle.wire.tensors import CODECS
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import CODECS, TensorTable
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import PAPER
+from bench.coordinator_counts import counters_of, database_size
 
 RESEND = 120.0
 """Seconds: an update that is sent twice would be measured twice."""
 
 FLEET, PACK = "bench", "gsc35"
+NEVER = 1e9
+"""Seconds after which a device answers that is to be silent."""
+KEEPALIVE = 120
+SERVED = ("rule", "database", "weights", "invite", "blobs", "participation", "keep_models")
+"""Options that the coordinator is told."""
+TRAFFIC = ("bytes_sent", "bytes_received", "messages_sent")
 
 
 async def simulate(told: dict[str, Any]) -> None:
@@ -59,10 +69,10 @@ async def simulate(told: dict[str, Any]) -> None:
             BrokerAddress.parse(url),
             bytes.fromhex(told["key"]),
             pack.identity,
-            pack.plugin_table.size,
+            told["weights"],
             RESEND,
             codec=told["codec"],
-            keepalive=120,
+            keepalive=told["keepalive"],
             delay=delay,
         )
         for name, url, delay in told["devices"]
@@ -73,11 +83,16 @@ async def simulate(told: dict[str, Any]) -> None:
     await asyncio.gather(*(device.link.wait_connected(120) for device in devices))
     connected = sum(device.link.connected for device in devices)
     print(json.dumps({"connected": connected, "seconds": time.monotonic() - began}), flush=True)
+    asking = [asyncio.create_task(device.ask(told["ask"])) for device in devices if told["ask"]]
     await asyncio.to_thread(sys.stdin.read)
+    for task in asking:
+        task.cancel()
     waits = [(number, wait) for device in devices for number, wait in device.waits.items()]
     refused = sorted({v for device in devices for v in device.answers.values() if v not in ("accepted", "duplicate")})
     deaf = sum("refuses the subscription" in (device.link.last_error or "") for device in devices)
-    print(json.dumps({"waits": waits, "refused": refused, "suback_errors": deaf}), flush=True)
+    counters = [device.link.counters for device in devices]
+    traffic = {name: sum(getattr(each, name) for each in counters) for name in TRAFFIC}
+    print(json.dumps({"waits": waits, "refused": refused, "suback_errors": deaf, **traffic}), flush=True)
     os._exit(0)  # thousands of polite goodbyes are not what is measured
 
 
@@ -92,6 +107,17 @@ def resources(pid: int) -> dict[str, float]:
         "threads": len(list((place / "task").iterdir())),
         "files": len(list((place / "fd").iterdir())),
     }
+
+
+def waited(pid: int) -> float:
+    """Seconds for which a process's first thread could have gone on and had no core."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
+def most_resident(pid: int) -> float:
+    """MB that a process had resident at most, the pages of files among them."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1000
 
 
 def cpu(pids: Iterable[int]) -> float:
@@ -112,35 +138,49 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
             "folder": str(folder / "state"),
             "rounds": arguments.rounds,
             "devices": arguments.devices,
-            "rule": arguments.rule,
-            "database": arguments.database,
+            **{name: getattr(arguments, name) for name in SERVED},
         }
         server = await child("--serve", told)
         key = json.loads(await server.stdout.readline())["coordinator"]
         apart = 1 / arguments.rate if arguments.rate else 0.0
-        everybody = [(name, broker.address(name).url, i * apart) for i, name in enumerate(names)]
+        answering = round(arguments.devices / arguments.invite)
+        delays = [i * apart if i < answering else NEVER for i in range(arguments.devices)]
+        everybody = [(name, broker.address(name).url, delay) for name, delay in zip(names, delays, strict=True)]
         shares = [everybody[i :: arguments.processes] for i in range(arguments.processes)]
-        simulators = [
-            await child("--simulate", {"key": key, "codec": arguments.codec, "devices": share}) for share in shares
-        ]
+        about = {
+            "key": key,
+            "codec": arguments.codec,
+            "weights": weights_of(arguments),
+            "keepalive": KEEPALIVE,
+            "ask": arguments.ask,
+        }
+        parts = {"coordinator": [server.pid], "broker": [broker.pid]}
+        start = {part: cpu(pids) for part, pids in parts.items()}
+        simulators = [await child("--simulate", {**about, "devices": share}) for share in shares]
+        parts["devices"] = [s.pid for s in simulators]
         connected = [json.loads(await s.stdout.readline()) for s in simulators]
-        parts = {"coordinator": [server.pid], "broker": [broker.pid], "devices": [s.pid for s in simulators]}
         rounds = []
         while line := await server.stdout.readline():
             used = {part: cpu(pids) for part, pids in parts.items()}
-            rounds.append({**json.loads(line), **resources(server.pid), "cpu": used})
+            peaks = {
+                "peak": most_resident(server.pid),
+                "broker_peak": most_resident(broker.pid),
+                "waited": waited(server.pid),
+            }
+            rounds.append({**json.loads(line), **resources(server.pid), **peaks, "cpu": used})
         await server.wait()
         waits: list[tuple[int, float]] = []
-        deaf = 0
+        totals = dict.fromkeys(("suback_errors", *TRAFFIC), 0)
         for simulator in simulators:
             out, _ = await simulator.communicate(b"")
             said = json.loads(out)
             waits += [tuple(entry) for entry in said["waits"]]
-            deaf += said["suback_errors"]
+            totals = {name: total + said[name] for name, total in totals.items()}
             if said["refused"]:
                 print("refused:", said["refused"], file=sys.stderr)
-    there = {"connected": sum(c["connected"] for c in connected), "suback_errors": deaf}
-    return {"rounds": rounds, "waits": waits, "connect_seconds": max(c["seconds"] for c in connected), **there}
+    state = {"database_bytes": 0, "rows": 0} if arguments.database else database_size(folder / "state")
+    about = {**state, "connected": sum(c["connected"] for c in connected), "start_cpu": start, **totals}
+    return {"rounds": rounds, "waits": waits, "connect_seconds": max(c["seconds"] for c in connected), **about}
 
 
 async def child(part: str, told: dict[str, Any]) -> Any:
@@ -163,9 +203,13 @@ async def serve(told: dict[str, Any]) -> None:
             "state": done.state,
             "counted": done.counted + done.left_out,
             "seconds": done.seconds,
+            **{name: counter() for name, counter in counters.items()},
         }
         print(json.dumps(line), flush=True)
 
+    pack = load_pack(PACK)
+    if told["weights"] is not None:
+        widen(pack, told["weights"])
     settings = RunSettings(
         FLEET,
         BrokerAddress.parse(told["broker"]),
@@ -173,11 +217,16 @@ async def serve(told: dict[str, Any]) -> None:
         told["rounds"],
         devices=told["devices"],
         gather=300.0,
-        quorum=1.0,
+        participation=told["participation"] / told["invite"],
+        over_selection=told["invite"],
+        quorum=1 / told["invite"],
         preset=replace(PAPER, method=MethodSettings(told["rule"])),
         database=told["database"],
+        blobs=told["blobs"],
+        keep_models=told["keep_models"],
     )
-    coordinator = Coordinator(settings, load_pack(PACK), show_round)
+    coordinator = Coordinator(settings, pack, show_round)
+    counters = counters_of(coordinator)
     print(json.dumps({"coordinator": coordinator.identity.public.hex()}), flush=True)
     look_seldom()  # as `auricle cloud serve` does
     await coordinator.run()
@@ -217,7 +266,8 @@ def report(found: dict[str, Any], arguments: argparse.Namespace) -> dict[str, An
     return {
         "devices": arguments.devices,
         "codec": arguments.codec,
-        "bytes": load_pack(PACK).plugin_table.size * CODECS[arguments.codec].itemsize,
+        "bytes": weights_of(arguments) * CODECS[arguments.codec].itemsize,
+        "weights": weights_of(arguments),
         "rounds": table,
         "counted": sum(row["counted"] for row in table),
         **{name: found[name] for name in ("connect_seconds", "connected", "suback_errors")},
@@ -231,6 +281,18 @@ def report(found: dict[str, Any], arguments: argparse.Namespace) -> dict[str, An
         "load": os.getloadavg()[0],
         "cores": os.cpu_count(),
     }
+
+
+def weights_of(arguments: argparse.Namespace) -> int:
+    """Of the plug-in that is measured with."""
+    return arguments.weights or load_pack(PACK).plugin_table.size
+
+
+def widen(pack: Pack, weights: int) -> None:
+    """Give a pack's plug-in so many weights, by a tensor in front of its own: a coordinator only adds them up."""
+    table = pack.plugin_table
+    more = TensorSpec("wide.weight", (weights - table.size,), "wide", 0.05)
+    pack.tables[pack.manifest.plugin] = TensorTable((more, *table.specs))
 
 
 def show(result: dict[str, Any]) -> None:
@@ -262,8 +324,8 @@ def show(result: dict[str, Any]) -> None:
         print("CPU an update: " + ", ".join(f"{part} {ms:.2f} ms" for part, ms in result["cpu_ms"].items()))
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Measure and print."""
+def options() -> argparse.ArgumentParser:
+    """What the command takes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=10)
@@ -272,10 +334,21 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", type=float, default=0.0, help="updates that come a second; 0: all at once")
     parser.add_argument("--rule", default="lpa")
     parser.add_argument("--database", default=None)
+    parser.add_argument("--blobs", default=None, help="URL of an object store, whose requests are counted")
+    parser.add_argument("--keep-models", type=int, default=100)
+    parser.add_argument("--weights", type=int, default=None, help="of the plug-in, more than the pack's [the pack's]")
+    parser.add_argument("--participation", type=float, default=1.0, help="share of the devices that are invited")
+    parser.add_argument("--ask", type=float, default=0.0, help="seconds after which devices ask what is next; 0: never")
+    parser.add_argument("--invite", type=float, default=1.0, help="times as many as answer; the others never do")
     parser.add_argument("--json", action="store_true")
     for part in ("--simulate", "--serve"):
         parser.add_argument(part, action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args(given)
+    return parser
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    arguments = options().parse_args(given)
     if arguments.simulate or arguments.serve:
         part = simulate if arguments.simulate else serve
         asyncio.run(part(json.loads(sys.stdin.readline())))

@@ -30,8 +30,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import aiohttp
 
+from auricle.packs.pack import load_pack
 from auricle_cloud.storage.store import FILE, Store
-from bench.coordinator import FLEET, PACK, child, resources
+from bench.coordinator import FLEET, KEEPALIVE, PACK, child, resources
 from bench.process_memory import parts
 
 EVERY = 50
@@ -86,8 +87,10 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
         server = await asyncio.create_subprocess_exec(*serve, stdout=asyncio.subprocess.PIPE, limit=1 << 26)
         assert server.stdout is not None
         started = json.loads(await server.stdout.readline())
-        everybody = [(name, broker.address(name).url) for name in names]
-        simulator = await child("--simulate", {"key": started["coordinator"], "codec": "float16", "devices": everybody})
+        everybody = [(name, broker.address(name).url, 0.0) for name in names]
+        weights = load_pack(PACK).plugin_table.size
+        about = {"key": started["coordinator"], "codec": "float16", "weights": weights}
+        simulator = await child("--simulate", {**about, "keepalive": KEEPALIVE, "ask": 0.0, "devices": everybody})
         samples: list[dict[str, float]] = []
         try:
             async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session:

@@ -15,7 +15,7 @@ from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLi
 from auricle.mqtt_link.reconnection import within
 from auricle.wire.frames import CHUNK, Topics, open_frame, seal
 from auricle.wire.identity import Identity
-from auricle.wire.messages import Ack, CoordinatorState, Invite, Nothing, Register, Update
+from auricle.wire.messages import Ack, CoordinatorState, Get, Invite, Nothing, Register, Update
 from auricle.wire.tensors import Flat, digest, encode
 
 log = logging.getLogger("auricle.edge.simulated")
@@ -114,6 +114,14 @@ class SimulatedDevice:
         for part in range(parts):
             header = msgspec.structs.replace(update, part=part, parts=parts)
             await self.link.publish(topic, seal(self._identity, topic, header, body[part * CHUNK : (part + 1) * CHUNK]))
+
+    async def ask(self, every: float) -> None:
+        """Ask what is next until cancelled, as an agent that has nothing to do."""
+        topic = self._topics.up(self.name, "get")
+        while True:
+            await asyncio.sleep(every)
+            message = Get(**self._head(), round=max(self.answers, default=0))
+            await self.link.publish(topic, seal(self._identity, topic, message))
 
     async def stop(self) -> None:
         for work in self._work.values():
