@@ -34,7 +34,6 @@ CHECK = (
     "--devices 120 --rounds 2 --weights 126000",
     "--devices 500 --rounds 2 --codec float16",
     "--devices 2000 --rounds 2",
-    "--devices 3000 --rounds 2",
 )
 """What they are compared with; so few of the larger that no unfinished update is refused."""
 ASKING = "--devices 500 --rounds 2 --participation 0.02 --rate 25 --ask 2"
