@@ -18,6 +18,7 @@ from typing import Any
 
 from auricle.errors import SettingsError
 from auricle.wire.plan import Plan
+from auricle.wire.update_codec import TOP_K
 from auricle_learning.aggregation.options import describe_values, list_fields
 from auricle_learning.aggregation.rules.rule import WHAT, Rule, check_needs
 from auricle_learning.methods import METHODS, get_method
@@ -121,6 +122,7 @@ def needs(rule: Rule) -> str:
     said = [WHAT[need] for need in rule.needs] or ["nothing but the updates"]
     refused = ["asynchronous rounds"] if _is_refused(rule, mode="async") else []
     refused += ["detection"] if _is_refused(rule, detection=True) else []
+    refused += [f"`--codec {TOP_K}`"] if _is_refused(rule, codec=TOP_K) else []
     text = re.sub(r"(--[a-z-]+)", r"`\1`", "; ".join(said))
     if refused:
         text += f". Not with {' or '.join(refused)}"
@@ -129,10 +131,10 @@ def needs(rule: Rule) -> str:
     return text
 
 
-def _is_refused(rule: Rule, *, mode: str = "sync", detection: bool = False) -> bool:
+def _is_refused(rule: Rule, *, mode: str = "sync", detection: bool = False, codec: str = "float32") -> bool:
     """Whether a coordinator that has all there is refuses a rule in such rounds."""
     try:
-        check_needs(rule, given=tuple(WHAT), mode=mode, detection=detection)
+        check_needs(rule, given=tuple(WHAT), mode=mode, detection=detection, codec=codec)
     except SettingsError:
         return True
     return False

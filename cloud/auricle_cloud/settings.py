@@ -15,6 +15,7 @@ from auricle.settings import CheckedMeta
 from auricle.wire.secure_sum.kinds import FEWEST_DEVICES
 from auricle.wire.secure_sum.sizes import MOST
 from auricle.wire.tensors import Flat
+from auricle.wire.update_codec import MOVES
 from auricle_learning.aggregation.accounting import require_accounting
 from auricle_learning.aggregation.rules.rule import check_needs, given_with
 from auricle_learning.methods import MethodSettings
@@ -113,7 +114,7 @@ class Privacy(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=
         """Of the noise."""
         return 1.0 if self.noise is None else self.noise
 
-    def require(self, method: MethodSettings, *, mode: str, detection: bool) -> None:
+    def require(self, method: MethodSettings, *, mode: str, detection: bool, codec: str = "float32") -> None:
         """Refuse what no number holds for, or what noise makes meaningless.
 
         Raises
@@ -142,6 +143,11 @@ class Privacy(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=
             raise SettingsError(
                 "Detection compares losses and single updates, which devices hide with noise: leave out detection, or "
                 "--dp-clip."
+            )
+        if codec in MOVES:
+            raise SettingsError(
+                f"In {codec} a device holds back a part of its noise, on which the epsilon of the fleet view counts: "
+                f"leave out {codec}, or --dp-clip."
             )
         require_accounting()
 
@@ -173,7 +179,9 @@ class SecureSum(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_field
         """Devices of a bucket in a round without noise; 0: one sum of all."""
         return BUCKET if self.bucket is None else self.bucket
 
-    def require(self, method: MethodSettings, *, mode: str, detection: bool, noise: bool) -> None:
+    def require(
+        self, method: MethodSettings, *, mode: str, detection: bool, noise: bool, codec: str = "float32"
+    ) -> None:
         """Refuse what needs single updates, or would show sums with less noise than is said.
 
         Raises
@@ -193,6 +201,8 @@ class SecureSum(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_field
                 f'In a secure sum each update weighs the same: the weighting "{weighting}" needs what each '
                 "device says of its clips. Leave it out, or --secure-sum."
             )
+        if codec != "float32":
+            raise SettingsError(f"A secure sum has its own form of updates: leave out {codec}, or --secure-sum.")
         if mode != "sync":
             raise SettingsError("A secure sum needs synchronous rounds: leave out mode async, or --secure-sum.")
         if detection:
@@ -334,21 +344,18 @@ class RunSettings:
             raise SettingsError("Keep events of operators for 1 to 36500 days.")
         if not 1 <= self.keep_hearing <= 365:
             raise SettingsError("Keep reports of hearing for 1 to 365 days.")
-        method, detects = self.preset.method, self.detection is not None
+        method, detects, codec = self.preset.method, self.detection is not None, self.preset.plan.codec
         given = given_with(labelled=self.labelled is not None)
-        check_needs(method.get_rule(), given=given, mode=self.mode, detection=detects)
+        check_needs(method.get_rule(), given=given, mode=self.mode, detection=detects, codec=codec)
         if self.preset != self.preset.with_method(method):
             raise SettingsError(f'The method "{method.name}" changes plan or server: take it by Preset.with_method.')
-        if self.secure_sum.on and self.preset.plan.codec != "float32":
-            raise SettingsError(
-                f"A secure sum has its own form of updates: leave out {self.preset.plan.codec}, or --secure-sum."
-            )
         if self.worker is not None and self.mode == "async":
             raise SettingsError("Several coordinators run synchronous rounds: leave out mode async, or --worker.")
         if self.worker is not None and self.database is None:
             raise SettingsError("Several coordinators need PostgreSQL: give --database postgresql://USER@HOST/NAME.")
-        self.privacy.require(method, mode=self.mode, detection=detects)
-        self.secure_sum.require(method, mode=self.mode, detection=detects, noise=self.privacy.clip is not None)
+        self.privacy.require(method, mode=self.mode, detection=detects, codec=codec)
+        noise = self.privacy.clip is not None
+        self.secure_sum.require(method, mode=self.mode, detection=detects, noise=noise, codec=codec)
 
 
 @dataclass(frozen=True)

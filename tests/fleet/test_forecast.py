@@ -18,6 +18,7 @@ from auricle.packs.pack import load_pack, pack_bytes
 from auricle.process.cli import main
 from auricle.speech.speech_set import set_without_sound
 from auricle.wire.plan import Plan
+from auricle.wire.update_codec import MOVES, length_of
 from auricle_fleet import FleetRun, Group, Network
 from auricle_fleet.forecast import forecast as forecasts
 from auricle_fleet.forecast import speed as speeds
@@ -132,7 +133,11 @@ def test_bytes_of_a_virtual_run_are_those_of_weights_alone() -> None:
     assert (plain.up_round, plain.down_round) == (8 * 4 * weights, 8 * 4 * weights)
     assert (plain.up, plain.down) == (5 * plain.up_round, 5 * plain.down_round)
     assert needs_of(devices=8, codec="float16").up_round == 8 * 2 * weights
-    assert needs_of(devices=8, codec="int8").up_round < 8 * 1.1 * weights
+    table = crowd_of(small()).pack.plugin_table
+    for codec in MOVES:
+        few = needs_of(devices=8, codec=codec)
+        assert few.up_round == 8 * length_of(table, codec)
+        assert few.disk - plain.disk >= 8 * 4 * weights, "what is not sent yet is kept"
     assert needs_of(devices=8, participation=0.5).up_round == 4 * 4 * weights
     half = needs_of(devices=8, groups=(Group(name="away", count=4, drop_out=1.0),))
     assert half.answers == 4

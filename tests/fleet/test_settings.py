@@ -9,7 +9,7 @@ import pytest
 
 from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.packs.pack import load_pack
-from auricle_cloud.settings import SecureSum
+from auricle_cloud.settings import Privacy, SecureSum
 from auricle_fleet.results.run_folder import prepare_folder
 from auricle_fleet.settings.check import check_run
 from auricle_fleet.settings.fleet_settings import LOCALS, FleetSettings
@@ -39,6 +39,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"local": "crnn-base,"}, "local model"),
     ({"runtime": "ort"}, "--runtime"),
     ({"secure_sum": SecureSum(on=True)}, "fedavg"),
+    ({"secure_sum": SecureSum(on=True), "method": "fedavg", "codec": "top-k"}, "leave out top-k, or --secure-sum"),
+    ({"privacy": Privacy(clip=1.0), "method": "fedavg", "codec": "top-k"}, "leave out top-k, or --dp-clip"),
+    ({"method": "trimmed-mean", "codec": "top-k"}, 'The method "trimmed-mean" takes each weight alone'),
     ({"method": "fedmlac", "learning": "supervised"}, "mutual=false"),
     ({"method": "fedmlac", "method_options": {"mutual": False}, "learning": "mutual"}, "mutual=true"),
 ]

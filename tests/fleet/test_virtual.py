@@ -71,6 +71,7 @@ def as_bytes(result: FleetResult) -> bytes:
         {"method": "mupfl", "rounds": 3, "participation": 0.75, "method_options": {"bavd": False, "pkcf_features": 5}},
         {"start": "pack", "judge": "on", "judge_share": 1.0, "codec": "float16", "preset": "fedavg"},
         {"rounds": 3, "codec": "int8"},
+        {"rounds": 3, "codec": "top-k"},
         pytest.param(
             {"runtime": "native"}, marks=pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
         ),
@@ -87,6 +88,7 @@ def as_bytes(result: FleetResult) -> bytes:
         "own classifiers",
         "judged",
         "eight bits",
+        "the larger half",
         "native",
     ],
 )
@@ -111,7 +113,13 @@ def test_both_engines_make_the_same_model(tmp_path: Path, changes: dict[str, Any
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "told", [{"method": "feddyn"}, {"method": "acmu"}, {"method": "mupfl", "method_options": {"bavd": False}}]
+    "told",
+    [
+        {"method": "feddyn"},
+        {"method": "acmu"},
+        {"method": "mupfl", "method_options": {"bavd": False}},
+        {"codec": "top-k"},
+    ],
 )
 @pytest.mark.nightly
 def test_a_run_that_was_ended_goes_on_to_the_same_model(

@@ -17,6 +17,7 @@ from auricle_fleet.population.held_out import HeldOutScore
 from auricle_fleet.population.traces import Timeline
 from auricle_fleet.settings.groups import Group, Network
 from auricle_fleet.virtual import device
+from auricle_fleet.virtual.client import UNSENT, with_unsent
 from auricle_fleet.virtual.clock import Heard, RoundEnd, heard_of, round_end
 from auricle_fleet.virtual.device import VirtualDevice, Work, work_of
 from auricle_fleet.virtual.model import Model, explain_model, own_models, starts
@@ -27,6 +28,7 @@ from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.presets import get_preset
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import LocalState
 
 TIMING = Timing(quorum=0.5, deadline=60.0, patience=2.0, least_wait=5.0)
 PLAIN = np.array([1.0, 2.0], np.float32)
@@ -192,3 +194,13 @@ def test_training_takes_a_steps_seconds_as_often_as_there_are_steps(
     assert VirtualDevice("a", 0, 200, clips_in=lambda _: data).arrival(1, 0.0, 0, 0, work) == 2 * steps
     with pytest.raises(ValueError, match="Nobody said which clips"):
         VirtualDevice("a", 0, 200).arrival(1, 0.0, 0, 0, work)
+
+
+def test_what_a_codec_left_out_is_kept_beside_what_a_method_keeps_until_an_update_is_refused() -> None:
+    state = LocalState(np.zeros(2, np.float32), variates={"feddyn.g": np.ones(3, np.float32)})
+    kept = with_unsent(state, np.array([0.5, 0, 0], np.float32))
+    assert {name: each.tolist() for name, each in kept.variates.items()} == {
+        "feddyn.g": [1, 1, 1],
+        UNSENT: [0.5, 0, 0],
+    }
+    assert sorted(with_unsent(kept, None).variates) == ["feddyn.g"]

@@ -44,8 +44,11 @@ class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Meta(description="Learning rate of the server's optimizer [the preset's; from trained weights a gentle step]."),
     ] = None
     codec: Annotated[
-        Literal["float32", "float16", "int8"],
-        Meta(description="How updates travel: int8 takes a quarter of float32's bytes; an old agent sends float32."),
+        Literal["float32", "float16", "int8", "top-k"],
+        Meta(
+            description="How updates travel: int8 takes a quarter of float32's bytes, top-k less than a tenth; an old "
+            "agent sends float32."
+        ),
     ] = "float32"
     horizon: Annotated[Many, Meta(description="Rounds over which rates change where rounds is not given.")] = 200
     participation: Annotated[Share, Meta(description="Share of the devices wanted in a round.")] = 1.0

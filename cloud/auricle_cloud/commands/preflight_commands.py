@@ -93,11 +93,12 @@ class _Preflight:
         preset = self.told.preset_for(trained=False)
         known, told = preset.method.get_rule(), self.told
         given = given_with(labelled=told.labelled is not None)
-        mode, detection = told.rounds.mode, told.detection.enabled
-        check_needs(known, given=given, mode=mode, detection=detection)
+        mode, detection, codec = told.rounds.mode, told.detection.enabled, told.rounds.codec
+        check_needs(known, given=given, mode=mode, detection=detection, codec=codec)
         preset.require_pack(self._load_pack)
-        told.privacy.require(preset.method, mode=mode, detection=detection)
-        told.secure_sum.require(preset.method, mode=mode, detection=detection, noise=told.privacy.clip is not None)
+        told.privacy.require(preset.method, mode=mode, detection=detection, codec=codec)
+        noise = told.privacy.clip is not None
+        told.secure_sum.require(preset.method, mode=mode, detection=detection, noise=noise, codec=codec)
         return f"The method {known.name} is there, with the preset {self.told.rounds.preset}."
 
     def _messages(self) -> tuple[Verdict, str]:

@@ -12,7 +12,7 @@ from auricle.errors import WireError
 from auricle.wire.messages import Update
 from auricle.wire.secure_sum.quantised import MASKED
 from auricle.wire.tensors import Flat, TensorTable, digest
-from auricle.wire.update_codec import INT8, UPDATE_CODECS, decode_update, length_of
+from auricle.wire.update_codec import MOVES, UPDATE_CODECS, decode_update, length_of
 from auricle.wire.vectors import Declared, require_headers, require_values, split_vectors
 from auricle_cloud.settings import Limits
 from auricle_learning.native.halves import half_reader
@@ -88,7 +88,9 @@ def require_body(
     if update.sum:
         return None
     try:
-        if base is None and update.codec == INT8:  # no round started from it: the ledger refuses it, whatever it brings
+        if (
+            base is None and update.codec in MOVES
+        ):  # no round started from it: the ledger refuses it, whatever it brings
             base = np.zeros(table.size, np.float32)
         block, vectors = split_vectors(body, length_of(table, update.codec), update.vectors or ())
         weights, largest, moved = _read(update.codec, block, base, table, out)

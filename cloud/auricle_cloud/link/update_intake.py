@@ -10,7 +10,7 @@ from typing import Protocol
 
 from auricle.wire.messages import Update
 from auricle.wire.tensors import Flat, TensorTable
-from auricle.wire.update_codec import INT8
+from auricle.wire.update_codec import MOVES
 from auricle.wire.vectors import Declared
 from auricle_cloud.link.admission import Receiver
 from auricle_cloud.link.assembly import Assemblies
@@ -101,7 +101,7 @@ class UpdateIntake:
         def read() -> Flat | None:
             weights = require_body(update, whole, base, self._table, self._limits, declared, out=row)
             # Of what stands for a move from a model that is not at hand, the weights are not known yet.
-            return weights if not update.vectors and (base is not None or update.codec != INT8) else None
+            return weights if not update.vectors and (base is not None or update.codec not in MOVES) else None
 
         verdict = await self._ledger.count(update, whole, read)
         if verdict.code == "conflict":

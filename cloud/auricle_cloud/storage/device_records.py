@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from auricle.errors import StorageError, nearest
 from auricle.wire.messages import DeviceState, Register
-from auricle.wire.update_codec import INT8
+from auricle.wire.update_codec import MOVES
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, note_each
 from auricle_cloud.storage.rows import DeviceRow, RefusalRow, Standing
@@ -48,7 +48,7 @@ class Devices:
             "architecture": message.architecture,
             "samples": message.samples,
             "agent": message.agent,
-            "capabilities": " ".join((*message.capabilities, *(set(message.codecs) & {INT8}))),
+            "capabilities": " ".join((*message.capabilities, *(codec for codec in MOVES if codec in message.codecs))),
             "last_seen": now,
             "offline_since": None,
         }

@@ -29,6 +29,7 @@ from auricle_edge.fleet.incoming import Incoming, fetch_blob
 from auricle_edge.fleet.report.period import HearingFigures
 from auricle_edge.fleet.round_work import Readiness, RoundWork
 from auricle_edge.fleet.secure_sum.part import SumTalk
+from auricle_edge.fleet.unsent_moves import UnsentMoves
 from auricle_edge.fleet.update_delivery import Pending, UpdateDelivery
 from auricle_edge.listening.tuning import Tunable
 from auricle_edge.training.judge.sound import Judging
@@ -88,7 +89,9 @@ class Agent:
         self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer, self._identity.public)
         self._incoming = Incoming(settings.fleet, settings.device, settings.coordinator)
         uplink = Uplink(self._say, self._fetch, self._enter)
-        self._delivery = UpdateDelivery(settings, uplink)
+        pack = trainer.pack
+        unsent = UnsentMoves(settings.folder, pack.identity, pack.plugin_table.size, durable=settings.durable)
+        self._delivery = UpdateDelivery(settings, uplink, unsent)
         self._sums = SumTalk(settings, self._messages, uplink)
         self.gate = GateWatch(gate, settings.gate_every, self._say_presence, settings.clock)
         self._readiness = Readiness(self.gate, trainer, source, executor)

@@ -15,6 +15,7 @@ from auricle.wire.messages import Asked, Invite, Measure, Update
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.secure_sum.messages import JoinSum
 from auricle.wire.tensors import Flat, decode
+from auricle.wire.update_codec import MOVES
 from auricle_edge.fleet.agent_context import AgentSettings, Declined, Uplink
 from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.fleet.gate_watch import GateWatch, RoundControl
@@ -205,7 +206,9 @@ class DeviceRounds:
     async def _learn(self, invite: Invite, deadline: float) -> tuple[Pending, RoundResult, Verdict]:
         """Train and keep: the update, which is on disk, and what came out. Declined: the judge refused the round."""
         judged = 0 if self._judge is None else self._judge.nbytes
-        await asyncio.to_thread(require_room, self._settings.folder, self.local.nbytes + invite.length + judged)
+        left_over = 2 * invite.length if invite.plan.codec in MOVES else 0
+        needed = self.local.nbytes + invite.length + judged + left_over
+        await asyncio.to_thread(require_room, self._settings.folder, needed)
         plugin, lent = await self._fetch_model(invite), await self._lent(invite)
         self._uplink.enter("training")
         control = self._gate.begin(deadline - self._settings.clock.monotonic())
@@ -217,19 +220,21 @@ class DeviceRounds:
         if verdict.reason is not None:
             await self._refuse(verdict, result)
             raise Declined(verdict.reason)
-        pending, result = await self._pending(invite, plugin, result)
-        await self._delivery.keep(pending, lambda: self._keep(invite, result.local, verdict, pending))
+        pending, unsent = await self._pending(invite, plugin, result)
+        await self._delivery.keep(pending, lambda: self._keep(invite, result.local, verdict, pending, unsent))
         return pending, result, verdict
 
-    async def _pending(self, invite: Invite, received: Flat, result: RoundResult) -> tuple[Pending, RoundResult]:
-        """The update that leaves, masked where the plan has a secure sum, and the round with what is kept of it."""
+    async def _pending(self, invite: Invite, received: Flat, result: RoundResult) -> tuple[Pending, Flat | None]:
+        """The update that leaves, masked where the plan has a secure sum, and what its codec leaves out (P,)."""
         told, leaves = invite.plan.secure_sum, noised(result, received, invite.plan)
         if told:
             masked = await self._sums.masked(invite, told, received, leaves.plugin)
-            return self._messages.update(invite, leaves, masked), result
-        table = self._trainer.pack.plugin_table
-        body, vectors, leaves = update_body(leaves, received, invite.plan, table, self.local.variates)
-        return self._messages.update(invite, leaves, body, vectors), replace(result, local=leaves.local)
+            return self._messages.update(invite, leaves, masked), None
+        table, before = self._trainer.pack.plugin_table, None
+        if invite.plan.codec in MOVES:
+            before = await asyncio.to_thread(self._delivery.unsent.of, invite.task)
+        body, vectors, unsent = update_body(leaves, received, invite.plan, table, before)
+        return self._messages.update(invite, leaves, body, vectors), unsent
 
     def _train(
         self,
@@ -245,7 +250,7 @@ class DeviceRounds:
             return result, Verdict(None, plugin)
         return result, self._judge.judge(invite.plan, invite.round, plugin, local, result)
 
-    def _keep(self, invite: Invite, local: LocalState, verdict: Verdict, pending: Pending) -> None:
+    def _keep(self, invite: Invite, local: LocalState, verdict: Verdict, pending: Pending, unsent: Flat | None) -> None:
         """The best states first: a crash after that leaves one that was judged but not kept, which is still a state."""
         self.sent.note(invite.plan, invite.round, len(pending.body))
         if pending.update.sum:
@@ -253,6 +258,7 @@ class DeviceRounds:
         if self._judge is not None:
             self._judge.keep(verdict)
         self._store.save(local)
+        self._delivery.unsent.keep(pending.update, unsent)
 
     async def _refuse(self, verdict: Verdict, result: RoundResult) -> None:
         """Keep nothing of a round, and go back to the best state where the one before was worse than it."""

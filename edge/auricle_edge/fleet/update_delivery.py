@@ -19,6 +19,7 @@ from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.messages import Ack, Invite, Update
 from auricle.wire.tensors import digest
 from auricle_edge.fleet.agent_context import AgentSettings, Uplink
+from auricle_edge.fleet.unsent_moves import UnsentMoves
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,14 @@ class UpdateDelivery:
         The device's name, its folder, and after how long an update is sent again.
     uplink
         Sends messages.
+    unsent
+        Told what became of an update, before that is forgotten.
     """
 
-    def __init__(self, settings: AgentSettings, uplink: Uplink) -> None:
+    def __init__(self, settings: AgentSettings, uplink: Uplink, unsent: UnsentMoves) -> None:
         self._device, self._resend_every, self._uplink = settings.device, settings.resend_every, uplink
         self._clock, self._outbox = settings.clock, Outbox(settings.folder, durable=settings.durable)
+        self.unsent = unsent
         self._known: Pending | Literal["look"] | None = "look"
         """What lies in the outbox, which nobody else writes."""
         self._answered = False
@@ -140,11 +144,12 @@ class UpdateDelivery:
         self._outbox.put(pending)
         self._known = pending
 
-    def _clear(self, named: tuple[str, int, str]) -> bool:
+    def _clear(self, named: Update | Ack) -> bool:
         """Forget what is on its way, where it is the one that is named; whether it was."""
         pending = self.read()
-        if pending is None or _identity_of(pending.update) != named:
+        if pending is None or _identity_of(pending.update) != _identity_of(named):
             return False
+        self.unsent.settle(pending.update, named if isinstance(named, Ack) else None)
         self._known = "look"
         self._outbox.clear()
         self._known = None
@@ -168,7 +173,7 @@ class UpdateDelivery:
                     await self._uplink.say("upd", update, piece)
             except MessageTooLargeError:
                 async with self._disk:
-                    await asyncio.to_thread(self._clear, _identity_of(pending.update))
+                    await asyncio.to_thread(self._clear, pending.update)
                 raise
             self._uplink.enter("sent")
             if not await self._clock.wait_set(self._wake, wait * random.uniform(0.8, 1.2)):
@@ -197,7 +202,7 @@ class UpdateDelivery:
     async def acknowledged(self, ack: Ack) -> bool:
         """Forget the update that an acknowledgement names; False: it is for another one, and changes nothing."""
         async with self._disk:
-            if not await asyncio.to_thread(self._clear, _identity_of(ack)):
+            if not await asyncio.to_thread(self._clear, ack):
                 return False
         self._settled = (ack.epoch, ack.task, ack.round)
         log.info(

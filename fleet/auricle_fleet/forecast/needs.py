@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import SLOTS
 from auricle.speech.row_store import Spill
-from auricle.wire.update_codec import length_of
+from auricle.wire.update_codec import MOVES, length_of
 from auricle.wire.vectors import bytes_of
 from auricle_cloud.rounds.policy import devices_invited, quorum_of, updates_wanted
 from auricle_edge.fleet.agent_context import AgentSettings
@@ -203,7 +203,8 @@ class Needed:
         if plan.keep_state:
             trained = own + self._plugin if plan.mode == "mutual" else self._plugin
             vectors = len(SLOTS[graph_optimizer(plan)]) * trained
-        return 4 * (own + vectors + (self._plugin if plan.method else 0))
+        beside = bool(plan.method) + (self._settings.codec in MOVES)
+        return 4 * (own + vectors + beside * self._plugin)
 
     @property
     def whole_states(self) -> int:

@@ -184,7 +184,7 @@ def check_run(told: FleetSettings) -> None:
     chosen = told.with_method(get_preset(told.preset)).fitted(trained=False, server_rate=told.server_rate)
     given = given_with(labelled=True)  # what is left open is chosen when the run begins
     rule = chosen.method.get_rule()
-    check_needs(rule, given=given, mode=told.mode, detection=told.detect)
+    check_needs(rule, given=given, mode=told.mode, detection=told.detect, codec=told.codec)
     check_labelled(told)
     check_labels(told, asks=bool(chosen.plan.fixmatch))
     if told.mode not in MODES:
@@ -196,8 +196,9 @@ def check_run(told: FleetSettings) -> None:
         raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
     told.detection.require()
     check_learning(told.learning, chosen)
-    told.privacy.require(chosen.method, mode=told.mode, detection=told.detect)
-    told.secure_sum.require(chosen.method, mode=told.mode, detection=told.detect, noise=told.privacy.clip is not None)
+    mode, detects, codec, noise = told.mode, told.detect, told.codec, told.privacy.clip is not None
+    told.privacy.require(chosen.method, mode=mode, detection=detects, codec=codec)
+    told.secure_sum.require(chosen.method, mode=mode, detection=detects, noise=noise, codec=codec)
     check_groups(told.groups)
     if not 0 <= told.round_every <= LONGEST_SECONDS:
         raise SettingsError(f"--round-every is {told.round_every:g}: it takes seconds, 0 to {LONGEST_SECONDS:.0f}.")

@@ -246,7 +246,7 @@ class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_u
             "onnxruntime, or auto: native where it can be."
         ),
     ] = "auto"
-    codec: Annotated[str, Meta(description="How updates travel: float32, float16 or int8.")] = "float32"
+    codec: Annotated[str, Meta(description="How updates travel: float32, float16, int8 or top-k.")] = "float32"
     central: Annotated[bool, Meta(description="Also train the same clips centrally: the ceiling.")] = False
     central_epochs: Annotated[int, Meta(description="Epochs of the central training.")] = 150
     pictures: Annotated[

@@ -23,6 +23,8 @@ from auricle_learning.training.train import LocalState, RoundResult, Trainer, Tr
 from auricle_learning.training.update_body import update_body
 
 FLEET, BOOT = "emulated", "virtual"
+UNSENT = "unsent"
+"""Name of what the codec left out of a device's updates, among what it keeps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +123,10 @@ class Client:
                 verdict = replace(verdict, received=None)
         scores, table = self._scores(result), self.trainer.pack.plugin_table
         result = noised(result, plugin, invite.plan)
-        body, vectors, result = update_body(result, plugin, invite.plan, table, local.variates)
+        body, vectors, unsent = update_body(result, plugin, invite.plan, table, local.variates.get(UNSENT))
         pending = self._messages.update(invite, result, body, vectors, travels=False)
-        learnt = None if _as_before(result.local, local) else result.local
+        state = result.local if unsent is None else with_unsent(result.local, unsent)
+        learnt = None if _as_before(state, local) else state
         if learnt is not None and local is _NO_STATE:
             learnt = replace(learnt, weights=self.trainer.first_state().weights)
         return Answer(pending.update, pending.body, "", learnt, verdict, scores)
@@ -141,6 +144,12 @@ class Client:
 
 _NO_STATE = LocalState(np.zeros(0, np.float32))
 """Of a device whose own model nobody asks for."""
+
+
+def with_unsent(state: LocalState, unsent: Flat | None) -> LocalState:
+    """A state with what the codec left out of its updates (P,); None: with nothing of it."""
+    others = {name: each for name, each in state.variates.items() if name != UNSENT}
+    return replace(state, variates=others if unsent is None else {**others, UNSENT: unsent})
 
 
 def _as_before(after: LocalState, before: LocalState) -> bool:

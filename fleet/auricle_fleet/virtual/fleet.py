@@ -41,6 +41,7 @@ from auricle_fleet.settings.check import labelled_folder, learns_from_labelled
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.virtual.book import Book, cohort_of
 from auricle_fleet.virtual.checkpoint import ROOM, Checkpoint, DeviceStates
+from auricle_fleet.virtual.client import with_unsent
 from auricle_fleet.virtual.cohort import Cohorts
 from auricle_fleet.virtual.crew import Clients, Crew, Site
 from auricle_fleet.virtual.detection import VirtualDetection
@@ -329,7 +330,8 @@ class VirtualFleet:
             self._fleet[name].selected += 1
         for name, answer in ended.answers.items():
             if answer.local is not None:
-                self._states.put(name, answer.local)
+                refused = name in ended.heard.refused  # what was left out before may be why
+                self._states.put(name, with_unsent(answer.local, None) if refused else answer.local)
             if answer.verdict is not None and answer.verdict.best is not None:
                 model = self.models[self._fleet[name].place]
                 best_states(self._pack, model, self._folder / "devices" / name).save(dict(answer.verdict.best))

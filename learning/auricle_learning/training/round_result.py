@@ -22,7 +22,8 @@ class LocalState:
     steps: int = 0
     """Steps the kept optimizer state has seen."""
     variates: Mapping[str, Flat] = field(default_factory=dict)
-    """What the round's method keeps, by `method.name`, and what the codec of updates does; empty without either."""
+    """What the round's method keeps, by `method.name`, and in a run without links what the codec left out of updates;
+    empty without either."""
 
     @property
     def nbytes(self) -> int:

@@ -22,6 +22,7 @@ from auricle_edge.clips.record import Record
 from auricle_edge.clips.vector_files import checksum, encode
 from auricle_edge.clips.vector_files import decode as vectors_of
 from auricle_edge.fleet.agent_context import FLEET_FILE, FleetRecord, read_fleet_record
+from auricle_edge.fleet.unsent_moves import UnsentMoves
 from auricle_edge.fleet.update_delivery import Outbox, Pending
 from auricle_edge.listening.tuning import FILE as TUNING
 from auricle_edge.listening.tuning import Tuning
@@ -72,6 +73,26 @@ def outbox(data: bytes) -> object:
     pending = Outbox(scratch()).read()
     assert pending is None or digest(pending.body) == pending.update.body
     return None if pending is None else len(pending.parts())
+
+
+@cache
+def _unsent() -> bytes:
+    update = next(message for message in messages() if isinstance(message, Update))
+    moves = UnsentMoves(scratch(), HASH, TABLE.size)
+    for seed in (1, 2):
+        moves.keep(update, TABLE.initial(seed))
+    return _read(scratch() / "unsent.moves")
+
+
+@target(
+    "unsent-moves", "auricle_edge.fleet.unsent_moves", examples=lambda: {"two": _unsent()}, refusals=(StorageError,)
+)
+def unsent_moves(data: bytes) -> object:
+    """What a codec left out of updates: damaged, it is nothing."""
+    written(data, "unsent.moves")
+    moves = UnsentMoves(scratch(), HASH, TABLE.size).of("keywords")
+    assert moves is None or (moves.shape == (15,) and np.isfinite(moves).all())
+    return moves is None
 
 
 def _local() -> bytes:

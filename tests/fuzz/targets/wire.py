@@ -36,7 +36,7 @@ from auricle.wire.prior_knowledge import PriorKnowledge, Tuning
 from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumBoxes, SumKeys, SumNeighbours, SumReveal, SumShares
 from auricle.wire.tensor_specs import TensorSpec
 from auricle.wire.tensors import CODECS, TensorTable, decode, encode
-from auricle.wire.update_codec import UPDATE_CODECS, decode_update, encode_update
+from auricle.wire.update_codec import TOP_K, UPDATE_CODECS, decode_update, encode_update, length_of
 from tests.core import tiny_pack
 from tests.fuzz.target import target
 
@@ -153,6 +153,39 @@ def update_codec(data: bytes) -> object:
     flat = decode_update(body, np.zeros(15, np.float32), TensorTable(TABLE), codec.decode("latin-1"))
     assert flat.shape == (15,) and flat.dtype == np.float32 and np.isfinite(flat).all()
     return codec
+
+
+_TINY, _SENT = TensorTable(TABLE), 8
+"""A tiny model of 15 weights, of which `top-k` sends 8."""
+
+
+def _as_many_as_due(body: bytes) -> bytes:
+    """A body of the due length with as many places as are due, none of them beyond the last weight."""
+    head = 4 * len(_TINY.specs)
+    if len(body) != length_of(_TINY, TOP_K):
+        return body
+    bits = np.unpackbits(np.frombuffer(body, np.uint8, 2, head), bitorder="little")[:15]
+    sent = np.zeros(15, np.uint8)
+    sent[np.argsort(1 - bits, kind="stable")[:_SENT]] = 1
+    return body[:head] + np.packbits(sent, bitorder="little").tobytes() + body[head + 2 :]
+
+
+@target(
+    "top-k",
+    "auricle.wire.update_codec",
+    examples=lambda: {
+        "drawn": encode_update(_WEIGHTS, np.zeros(15, np.float32), _TINY, TOP_K),
+        "still": encode_update(_WEIGHTS, _WEIGHTS, _TINY, TOP_K),
+    },
+    refusals=(WireError,),
+    mend=_as_many_as_due,
+)
+def top_k(data: bytes) -> object:
+    """The larger half of what moved, beside a model of zeros: no other weight moves."""
+    flat = decode_update(data, np.zeros(15, np.float32), _TINY, TOP_K)
+    assert flat.shape == (15,) and flat.dtype == np.float32 and np.isfinite(flat).all()
+    assert np.count_nonzero(flat) <= _SENT
+    return flat.tolist()
 
 
 @target(

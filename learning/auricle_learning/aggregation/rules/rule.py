@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from auricle.errors import SettingsError, refuse_misfits_of
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import Tuning
+from auricle.wire.update_codec import TOP_K
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.options import Options, read_options
 from auricle_learning.aggregation.rules.average import unchanged
@@ -84,6 +85,8 @@ class Rule:
     by_losses: bool = False
     """Whether the model is the average by the softmax of limited losses and nothing else, so that what parts of a
     cohort would have made follows from the losses of all."""
+    by_value: bool = False
+    """Whether a weight of the model follows the devices' values of that weight alone, whatever else they send."""
     step: bool = False
     """Whether it is itself the server's step, which no server optimizer then follows."""
 
@@ -133,7 +136,14 @@ def given_with(*, labelled: bool) -> frozenset[Need]:
     return GIVEN | {"labelled-clips"} if labelled else GIVEN
 
 
-def check_needs(rule: Rule, *, given: Collection[Need] = GIVEN, mode: str = "sync", detection: bool = False) -> None:
+def check_needs(
+    rule: Rule,
+    *,
+    given: Collection[Need] = GIVEN,
+    mode: str = "sync",
+    detection: bool = False,
+    codec: str = "float32",
+) -> None:
     """Refuse a rule that needs what a run does not have.
 
     Parameters
@@ -146,6 +156,8 @@ def check_needs(rule: Rule, *, given: Collection[Need] = GIVEN, mode: str = "syn
         "sync" or "async".
     detection
         Whether the run looks for those who poison, which aggregates parts of a round again.
+    codec
+        How updates travel.
 
     Raises
     ------
@@ -163,6 +175,11 @@ def check_needs(rule: Rule, *, given: Collection[Need] = GIVEN, mode: str = "syn
         raise SettingsError(
             f'Detection aggregates parts of a round again, which "{rule.name}" cannot: leave out detection, or choose '
             "a method that needs nothing but updates."
+        )
+    if rule.by_value and codec == TOP_K:
+        raise SettingsError(
+            f'The method "{rule.name}" takes each weight alone, and of most weights most devices send nothing in '
+            f"{TOP_K}: choose another method, or int8."
         )
 
 
