@@ -69,13 +69,13 @@ class UpdateIntake:
     ) -> None:
         self._receiver, self._declared = receiver, declared
         self._table, self._limits, self._ledger, self._journal = table, limits, ledger, journal
-        self._here, self._shared = Assemblies(), assemblies
+        self._assemblies, self._shared = Assemblies(), assemblies
         self._conflicts: OrderedDict[tuple[str, str, int], None] = OrderedDict()
 
     @property
     def unfinished(self) -> int:
         """Bytes of updates that are not whole yet."""
-        return self._here.size if self._shared is None else self._shared.size
+        return self._assemblies.size if self._shared is None else self._shared.size
 
     async def take(self, update: Update, body: bytes) -> Verdict | None:
         """Take a part of an update; the verdict once it is whole and was judged, None before.
@@ -91,7 +91,7 @@ class UpdateIntake:
         declared = self._declared if declared is None else declared
         require_header(update, self._table, self._limits, declared)
         if self._shared is None or update.parts == 1:
-            whole = self._here.add(update, body)
+            whole = self._assemblies.add(update, body)
         else:
             whole = await asyncio.to_thread(self._shared.add, update, body)
         if whole is None:
