@@ -30,7 +30,7 @@ from tests.cloud.postgres import Server, programs
 from auricle.errors import AuricleError
 from auricle.mqtt_link.settings import BrokerAddress
 from auricle.packs.pack import load_pack
-from auricle.wire.frames import WORKERS
+from auricle.wire.kinds import WORKERS
 from auricle_cloud.service import Started, run_service
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.storage.store import Store

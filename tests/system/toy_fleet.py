@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from auricle.packs.pack import load_pack
-from auricle.wire.frames import WORKERS
+from auricle.wire.kinds import WORKERS
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import FILE, Store

@@ -17,8 +17,7 @@ from auricle.mqtt_link.private_link import IdentityFiles, broker_of, require_pri
 from auricle.mqtt_link.settings import BrokerAddress
 from auricle.packs.shipped import DEFAULT_PACK
 from auricle.settings import from_mapping, list_settings, read_toml
-from auricle.wire.frames import WORKERS
-from auricle.wire.kinds import Count, FleetName
+from auricle.wire.kinds import WORKERS, Count, FleetName
 from auricle.wire.kinds import Token as Name
 from auricle.wire.tensors import Flat
 from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits, listen_address

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from auricle.errors import SettingsError
-from auricle.wire.frames import UP, WORKERS
+from auricle.wire.frames import UP
+from auricle.wire.kinds import WORKERS
 
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 

@@ -15,8 +15,7 @@ from msgspec import Meta
 from auricle.errors import DataError
 from auricle.files import read_text
 from auricle.wire.broker_passwords import Password
-from auricle.wire.frames import WORKERS
-from auricle.wire.kinds import DeviceId, FleetName
+from auricle.wire.kinds import WORKERS, DeviceId, FleetName
 
 USERS = ("coordinator", "observer", *WORKERS)
 """Who has other rights at the broker than a device."""

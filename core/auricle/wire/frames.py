@@ -22,8 +22,6 @@ from auricle.wire.messages import SCHEMA, Message, Update, WireMessage
 
 UP = ("reg", "get", "loss", "upd", "st", "rel", "hear", "sum")
 """What a device says: the last level of its topics; brokers grant these and no others."""
-WORKERS = tuple(f"worker-{number}" for number in range(8))
-"""Users as which several coordinators of one database take updates in, beside each other."""
 
 
 @dataclass(frozen=True)

@@ -118,3 +118,7 @@ def version_key(text: str) -> Key:
         -1 if found["post"] is None else int(found["post"]),
         math.inf if found["dev"] is None else int(found["dev"]),
     )
+
+
+WORKERS = tuple(f"worker-{number}" for number in range(8))
+"""Users as which several coordinators of one database take updates in, beside each other."""
