@@ -64,6 +64,10 @@ class Metrics:
         self._updates.labels(verdict.split(":")[0]).inc()
         self._handled.observe(seconds)
 
+    def count_of_workers(self, updates: int) -> None:
+        """Add updates that other processes have accepted, whose seconds are not known here."""
+        self._updates.labels("accepted").inc(updates)
+
     def refusal(self, code: str) -> None:
         """A frame was refused."""
         self._refused.labels(code if code in CODES else OTHER).inc()

@@ -185,7 +185,9 @@ class CohortProgress:
 
     def take_in(self, sent: set[str], refused: set[str]) -> None:
         """Take in what `read` returned, and tell who watches of each device that was not known to have answered."""
-        for device in sorted(sent - self.answered):
+        others = sorted(sent - self.answered)
+        self._site.metrics.count_of_workers(len(others))
+        for device in others:
             self._site.announcements.tell("update", device=device, round=self.number, verdict="accepted")
         self.answered |= sent
         self._refused |= refused

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from auricle.errors import StorageError
 from auricle.packs.pack import Pack
+from auricle.process.clock import SYSTEM_CLOCK
 from auricle_cloud.rounds.worker import Worker
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage.database import Database
@@ -43,7 +44,7 @@ async def work_and_lead(settings: RunSettings, pack: Pack, lead: Callable[[], Aw
                     await keep_while(lease, lead)
                     return
                 log.warning("another coordinator leads: this one goes on as a worker")
-            await asyncio.sleep(lease.seconds / 3)
+            await SYSTEM_CLOCK.pause(lease.seconds / 3)
         working.result()
     finally:
         working.cancel()
@@ -65,7 +66,7 @@ async def keep_while(lease: Lease, lead: Callable[[], Awaitable[None]]) -> None:
 
     async def renew() -> None:
         while True:
-            await asyncio.sleep(lease.seconds / 3)
+            await SYSTEM_CLOCK.pause(lease.seconds / 3)
             try:
                 await asyncio.to_thread(lease.renew)
             except StorageError as error:  # the epoch decides who may write

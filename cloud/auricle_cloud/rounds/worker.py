@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 import logging
 import os
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 
 from auricle.errors import AuricleError, StorageError
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
 from auricle.packs.pack import Pack
+from auricle.process.clock import SYSTEM_CLOCK
 from auricle.wire.frames import device_of
 from auricle.wire.identity import Identity
 from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Register, Release, Status, Update
@@ -102,7 +102,7 @@ class Worker:
         await self.link.start()
         try:
             while True:
-                await asyncio.sleep(POLL)
+                await SYSTEM_CLOCK.pause(POLL)
                 work = {"reading of keys": self._keys, "journal of refusals": self._flush}
                 await asyncio.to_thread(self._chores.do, work)
         finally:
@@ -118,8 +118,8 @@ class Worker:
 
     async def _handle(self, arrived: Delivery) -> None:
         known = device_of(arrived.topic) in self._inbox.keys
-        if not known and time.monotonic() > self._looked + POLL:  # it registered just now, with who leads
-            self._looked = time.monotonic()
+        if not known and SYSTEM_CLOCK.monotonic() > self._looked + POLL:  # it registered just now, with who leads
+            self._looked = SYSTEM_CLOCK.monotonic()
             await asyncio.to_thread(self._inbox.reload)
         await self._inbox.handle(arrived)
 
