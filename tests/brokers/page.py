@@ -30,7 +30,7 @@ the generated configurations, and on amqtt, the embedded one, which is for emula
       --cert dev-a=dev-a.pem --key dev-a=dev-a.key --cert dev-b=dev-b.pem --key dev-b=dev-b.key
 
 With passwords: `--passwords FILE`, a JSON object by user, such as the one that `auricle fleet broker --device dev-a
---device dev-b` keeps. Users `crowd-00000` and so on are connected together, `--connections N` of them. Nobody else of
+--device dev-b` keeps. Users `crowd-00000` and so on are connected together, as many as asked for. Nobody else of
 that fleet may be connected meanwhile.
 """
 MARKS = {"held": "yes", "missed": "**no**", "not offered": "-", "not tried": "?"}
