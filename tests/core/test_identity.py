@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,10 @@ def test_the_file_is_used_over_tls_where_the_url_has_no_password(tmp_path: Path)
     assert dataclasses.replace(bare, username="somebody").credentials() == ("somebody", None)
     assert bare.as_user("dev-a", "other").credentials() == ("dev-a", "other")
     assert dataclasses.replace(bare, tls=False).credentials() == (None, None)
+
+
+def test_of_several_that_begin_together_the_first_ones_key_is_everybodys(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        keys = set(pool.map(lambda _: Identity.load_or_create(tmp_path / "key").public, range(64)))
+    assert keys == {Identity.load_or_create(tmp_path / "key").public}
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]

@@ -109,10 +109,12 @@ class Ledger:
 
     def _keep_and_count(self, counting: Sequence[tuple[Update, bytes, Flat | None]]) -> list[Verdict]:
         """Keep the bodies, and count; again where files were removed in between that no row named yet."""
+        updates = [update for update, _, _ in counting]
         while True:
-            self._blobs.put_all([body for _, body, _ in counting], [update.body for update, _, _ in counting])
+            since = self._store.database.mark
+            self._blobs.put_all([body for _, body, _ in counting], [update.body for update in updates])
             with contextlib.suppress(MovedOnError):
-                return self._store.updates.count([update for update, _, _ in counting], self._stale_limit)
+                return self._store.updates.count(updates, self._stale_limit, since)
 
     def _verdicts_of(self, updates: Sequence[Update]) -> list[Verdict | None]:
         """What becomes of updates that are not to be counted; None for those that may be."""

@@ -17,7 +17,6 @@ from auricle.errors import StorageError, extra_command
 from auricle.files import make_private
 from auricle_cloud.storage.database_errors import (
     BusyDatabaseError,
-    MovedOnError,
     NoDatabaseError,
     SupersededError,
 )
@@ -167,8 +166,6 @@ class Database:
         ------
         SupersededError
             A coordinator started after the one that holds this object.
-        MovedOnError
-            The same, or files were removed, since the last transaction of an object that follows.
         StorageError
             The database cannot take it, e.g. because its disk is full.
         """
@@ -182,23 +179,25 @@ class Database:
     def follow(self) -> None:
         """From now on write beside who leads, in its epoch."""
         self._follows = True
-        with suppress(MovedOnError), self.writing():
+        with self.writing():
             pass
 
+    @property
+    def mark(self) -> tuple[int | None, str]:
+        """Epoch and removals of files as of the last transaction here: another one by the next, if there were any."""
+        return self.epoch, self._sweeps
+
     def _keep_up(self, tx: sa.Connection) -> None:
-        """Take up another epoch, or that files were removed; both are held off until the commit (FOR SHARE)."""
+        """Take up who leads, and that files were removed; both are held off until the commit (FOR SHARE)."""
         query = sa.select(meta.c.key, meta.c.value).where(meta.c.key.in_(("epoch", SWEEPS))).with_for_update(read=True)
         now = {str(row.key): str(row.value) for row in tx.execute(query)}
-        epoch, sweeps = int(now.get("epoch", 0)), now.get(SWEEPS, "")
-        if (epoch, sweeps) != (self.epoch, self._sweeps):
-            self.epoch, self._sweeps = epoch, sweeps
-            raise MovedOnError("Another coordinator leads, or files were removed: this is done again.")
+        self.epoch, self._sweeps = int(now.get("epoch", 0)), now.get(SWEEPS, "")
 
     @contextmanager
     def sweeping(self) -> Iterator[None]:
         """Remove files that no row names, while nobody who follows commits a row that names one.
 
-        Who kept a file before that, and commits after it, is told to keep it again.
+        Who kept a file before that, and commits after it, sees another `mark` and keeps it again.
         """
         with self.writing() as tx:
             self.insert_missing(tx, meta, key=SWEEPS, value="0")

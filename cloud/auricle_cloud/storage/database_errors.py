@@ -22,4 +22,4 @@ class SupersededError(StorageError):
 
 
 class MovedOnError(StorageError):
-    """Another coordinator leads, or files were removed, since this one looked: what it keeps it keeps again."""
+    """Files were removed, or another coordinator leads, since this one kept a file: it has to keep it again."""

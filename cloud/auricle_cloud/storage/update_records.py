@@ -13,6 +13,7 @@ from auricle.wire.messages import Update
 from auricle_cloud.states.learning import Held
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.database_errors import MovedOnError
 from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.schema import invitations, updates
 from auricle_cloud.storage.verdicts import UpdateJudge
@@ -40,7 +41,9 @@ class Updates:
             judge = UpdateJudge(tx, arrived, stale_limit)
             return [judge.judge(update) for update in arrived]
 
-    def count(self, arrived: Sequence[Update], stale_limit: int = 0) -> list[Verdict]:
+    def count(
+        self, arrived: Sequence[Update], stale_limit: int = 0, since: tuple[int | None, str] | None = None
+    ) -> list[Verdict]:
         """Count those that may be, in one transaction; their bodies must be stored already.
 
         Parameters
@@ -49,15 +52,21 @@ class Updates:
             Updates in the order of their arrival.
         stale_limit
             Of asynchronous rounds: how many models ago an update may have started.
+        since
+            The database's `mark` before the bodies were stored.
 
         Raises
         ------
+        MovedOnError
+            The database has another mark now: bodies that no update named may be gone.
         StorageError
             The transaction was not committed: none of them counts.
         """
         while True:
             try:
                 with self._db.writing() as tx:
+                    if since is not None and self._db.mark != since:
+                        raise MovedOnError("Files were removed while updates were kept.")
                     return self._count(tx, arrived, stale_limit)
             except _OvertakenError:
                 continue  # somebody else counted one of them just now: that is seen now

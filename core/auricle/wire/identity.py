@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from auricle.errors import StorageError
-from auricle.files import read_kept, write_whole
+from auricle.files import read_kept, sync_folder, write_whole
 
 PUBLIC_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -63,7 +64,18 @@ class Identity:
                 )
             return cls(seed)
         identity = cls.create()
-        write_whole(path, identity._key.private_bytes_raw(), durable=durable, mode=0o600)
+        drawn = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+        write_whole(drawn, identity._key.private_bytes_raw(), durable=durable, mode=0o600)
+        try:
+            os.link(drawn, path)  # of several processes that start together the first one's is the key
+        except FileExistsError:
+            return cls.load_or_create(path)
+        except OSError:  # a file system without hard links, which several machines do not share
+            drawn.replace(path)
+        finally:
+            drawn.unlink(missing_ok=True)
+        if durable:
+            sync_folder(path.parent)
         return identity
 
     def sign(self, data: bytes) -> bytes:
