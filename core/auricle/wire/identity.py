@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -65,7 +66,7 @@ class Identity:
             return cls(seed)
         identity = cls.create()
         drawn = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-        write_whole(drawn, identity._key.private_bytes_raw(), durable=durable, mode=0o600)
+        write_whole(drawn, identity._key.private_bytes_raw(), durable=durable, mode=0o600, settle=False)
         try:
             os.link(drawn, path)  # of several processes that start together the first one's is the key
         except FileExistsError:
@@ -73,7 +74,8 @@ class Identity:
         except OSError:  # a file system without hard links, which several machines do not share
             drawn.replace(path)
         finally:
-            drawn.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                drawn.unlink(missing_ok=True)
         if durable:
             sync_folder(path.parent)
         return identity
