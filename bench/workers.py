@@ -89,7 +89,14 @@ async def measure(given: argparse.Namespace, workers: int, folder: Path, server:
             running.append(await start_worker({**about, "worker": broker.address(name).url}))
             if len(running) == 1:
                 key = json.loads(await running[0].stdout.readline())["coordinator"]
-        told = {"key": key, "codec": given.codec, "devices": [(name, broker.address(name).url, 0.0) for name in names]}
+        told = {
+            "key": key,
+            "codec": given.codec,
+            "weights": load_pack(PACK).plugin_table.size,
+            "keepalive": 120,
+            "ask": 0.0,
+            "devices": [(name, broker.address(name).url, 0.0) for name in names],
+        }
         simulator = await child("--simulate", told)
         connected = json.loads(await simulator.stdout.readline())["connected"]
         parts = {"coordinators": [each.pid for each in running], "broker": [broker.pid]}
