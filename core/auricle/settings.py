@@ -27,8 +27,8 @@ LARGEST_BYTES = 1 << 20
 """Bytes of a file of settings."""
 
 
-LONGEST_BITS = 64
-"""Of a whole number that a setting takes, where its own range is not smaller."""
+LONGEST_BITS = 256
+"""Of a whole number that is left to the range of what uses it, whose sentence is clearer."""
 
 
 def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
