@@ -144,7 +144,7 @@ def _deviation(values: list[float]) -> float:
 
 
 def row_of(rows: list[Row], case: str, noise: Noise | None = None) -> Row:
-    """The row of a case, a new one where there is none."""
+    """The row of a case, made if it is missing."""
     for row in rows:
         if row.case == case:
             return row

@@ -85,7 +85,7 @@ class Messenger:
     pack
         What is trained: its identity and name, and the length of its plug-in, are told.
     identity, epoch, boot
-        Who speaks, and since when; `epoch` may be set again by one that speaks for whoever leads.
+        Who speaks, and since when; `epoch` is set again by a worker, which speaks for the leader.
     blobs
         Where models lie.
     """

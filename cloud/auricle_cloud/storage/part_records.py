@@ -36,7 +36,7 @@ class SharedAssemblies:
     Parameters
     ----------
     database
-        Where they lie; the table is made where there is none.
+        Where they lie; the table is made if it is missing.
     budget, patience
         Bytes of all together; seconds that an unfinished one may rest before it makes room for others.
     """

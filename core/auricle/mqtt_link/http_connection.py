@@ -12,7 +12,7 @@ _NOT_IN_HOSTS = re.compile(r"[\0-\x20\x7f]")
 
 
 def split_http_url(url: str) -> SplitResult | None:
-    """The parts of a URL of http or https with a host and, if any, a port that there can be; None where it is none."""
+    """The parts of a valid URL of http or https, with its host; None for any other text."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises where it is no number, or too large a one
