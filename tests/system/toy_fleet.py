@@ -45,7 +45,7 @@ class ToyFleet:
         self.names, self.here = names, here
         self.log = DeviceLog()
         self.state = folder / "coordinator"
-        self.place: Path | str = self.state / FILE
+        self.url = ""  # of the database, where it is not in the state's folder
         self.agents: dict[str, Agent] = {}
         self.agent_type: type[Agent] = Agent
         self.ports: dict[str, int] = {}  # where agents connect instead of to the broker
@@ -56,6 +56,11 @@ class ToyFleet:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._children: list[Child] = []
         self._runtime = StepRuntime(load_pack("digits"))
+
+    @property
+    def place(self) -> Path | str:
+        """Where the coordinators' database is."""
+        return self.url or self.state / FILE
 
     @property
     def pack(self) -> Any:
@@ -76,7 +81,7 @@ class ToyFleet:
 
     async def worker(self, name: str, rounds: int, database: str, **told: Any) -> Child:
         """Start one of several coordinators of a database; agents are started once the first of them leads."""
-        self.place = database
+        self.url = database
         about = {"devices": len(self.names), "folder": str(self.state), "rounds": rounds, "database": database, **told}
         urls = {"broker": self.broker.address("coordinator").url, "worker": self.broker.address(name).url}
         child = await Child.start(worker_child.__name__, worker_child.as_argument(**urls, **about))
