@@ -26,6 +26,7 @@ from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.identity.enrolment import Enrolment, open_enrolment
 from auricle_cloud.identity.issuing import FleetTold
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.regions.member import open_member
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.rounds.leadership import work_and_lead
 from auricle_cloud.settings import RoundDone, RunSettings
@@ -85,6 +86,7 @@ async def run_service(
 
     async def lead() -> None:
         coordinator = Coordinator(settings, pack, watcher, evaluator)
+        coordinator.site.joint = open_member(settings, pack, coordinator.site.rule)
         async with serving_api(coordinator, api, TAKE_OVER_SECONDS if take_over else 0.0) as url:
             started(Started(coordinator.identity.public.hex(), coordinator.epoch, url))
             await coordinator.run()

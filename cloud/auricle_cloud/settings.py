@@ -17,7 +17,7 @@ from auricle.wire.secure_sum.sizes import MOST
 from auricle.wire.tensors import Flat
 from auricle.wire.update_codec import MOVES
 from auricle_learning.aggregation.accounting import require_accounting
-from auricle_learning.aggregation.rules.rule import check_needs, given_with
+from auricle_learning.aggregation.rules.rule import check_composes, check_needs, given_with
 from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import PRACTICAL, Preset
 
@@ -319,6 +319,8 @@ class RunSettings:
     worker: BrokerAddress | None = None
     """As whom updates are taken in beside other coordinators of the same database, one of which leads at a time; None:
     there are no others."""
+    region: str | None = None
+    """URL of where this coordinator's rounds are joined with those of other regions; None: they are its own."""
     durable: bool = True
     """Whether key, SQLite database and blobs in folders survive a power cut; without, the end of the process alone."""
 
@@ -356,6 +358,24 @@ class RunSettings:
         self.privacy.require(method, mode=self.mode, detection=detects, codec=codec)
         noise = self.privacy.clip is not None
         self.secure_sum.require(method, mode=self.mode, detection=detects, noise=noise, codec=codec)
+        if self.region is not None:
+            self._require_joint()
+
+    def _require_joint(self) -> None:
+        """Refuse what cannot be joined with other regions' rounds."""
+        check_composes(self.preset.method.get_rule())
+        if self.mode == "async":
+            raise SettingsError("Regions meet after synchronous rounds: leave out mode async, or --region.")
+        if self.detection is not None:
+            raise SettingsError(
+                "Detection aggregates parts of a round again, whose updates lie in other regions: leave out detection, "
+                "or --region."
+            )
+        if self.secure_sum.on or self.privacy.clip is not None:
+            raise SettingsError(
+                "A secure sum, and noise on devices, are counted for the cohort of one coordinator: leave out "
+                "--secure-sum and --dp-clip, or --region."
+            )
 
 
 @dataclass(frozen=True)

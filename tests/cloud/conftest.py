@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from tests.cloud.desk import Desk
 from tests.cloud.filled_store import Filled, fill
 from tests.cloud.postgres import Server
+from tests.system.conftest import pytest_pyfunc_call as pytest_pyfunc_call
 
 from auricle.process.cli import main
 from auricle_cloud.ota.repository import Repository

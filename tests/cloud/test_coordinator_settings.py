@@ -56,10 +56,13 @@ def test_every_setting_of_a_file_reaches_the_coordinator(tmp_path: Path) -> None
     run = told.run_settings(None)
     least: dict[str, object] = {"fleet": "other", "broker": "mqtt://c@127.0.0.1", "state": "elsewhere"}
     usual = read_coordinator(None, {"": least}).run_settings(None)
-    # An emulated fleet alone says the last one, from Python.
+    alone = ("start", "mode", "broker", "durable", "region")  # an emulated fleet says `durable`, from Python
     for name in RunSettings.__dataclass_fields__:
-        if name not in ("start", "mode", "broker", "durable"):
+        if name not in alone:
             assert getattr(run, name) != getattr(usual, name), name
+    region = WHOLE.replace("enabled = true", "enabled = false") + 'region = "https://hub.lan:8443"'
+    joined = read_coordinator(_file(tmp_path, region), NOTHING).run_settings(None)
+    assert joined.region == "https://hub.lan:8443"
     assert run.broker.host == "127.0.0.1"
     assert run.preset.method == MethodSettings("lpa", {"prune_high": 0.25})
     assert run.preset.server.rate == 0.5

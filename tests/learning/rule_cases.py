@@ -10,6 +10,8 @@ from tests.learning.toy import PACK
 
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
+from auricle_learning.aggregation.compute.matrix import NumpyMatrix
+from auricle_learning.aggregation.compute.pieces import Spans
 from auricle_learning.aggregation.extras import Extras, Objective
 from auricle_learning.methods import METHODS, RULES
 
@@ -19,6 +21,19 @@ NEEDY = {name: rule for name, rule in RULES.items() if rule.needs}
 SIZE = 12
 LAYERS = (Layer("front", (slice(0, 3), slice(5, SIZE))), Layer("head", (slice(3, 5),)))
 TARGET = np.linspace(-1.0, 1.0, SIZE)
+
+
+class Place:
+    """Some updates of a cohort, which lie apart from the others."""
+
+    def __init__(self, weights: Any) -> None:
+        self._matrix = NumpyMatrix(weights)
+
+    def sum_rows(self, share: Any, spans: Spans) -> Any:
+        return self._matrix.weighted_sum(share, spans)
+
+    def measure_rows(self, spans: Spans, centre: Any) -> Any:
+        return self._matrix.layer_norms(spans, centre=centre)
 
 
 def bowl(weights: Any) -> tuple[float, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.learning.rule_cases import SIZE, bowl_around, whole_round
+from tests.learning.rule_cases import SIZE, Place, bowl_around, whole_round
 
 from auricle_learning.aggregation.cohort import NO_UPDATE, Aggregate, Cohort
 from auricle_learning.aggregation.compute.matrix import Opener
 from auricle_learning.aggregation.extras import RuleState
+from auricle_learning.aggregation.matrix_parts import MatrixParts
 from auricle_learning.aggregation.server_state import ServerState
 from auricle_learning.methods import METHODS, get_method
 from auricle_learning.methods.method import Method, Step
@@ -168,6 +170,24 @@ def still_there(name: str, options: dict[str, object], **values: Any) -> None:
     cohort = whole_round(**{**values, "weights": weights}, extras={"objectives": (bowl_around(start),)})
     result = made(name, options, cohort).aggregate
     np.testing.assert_allclose(result.weights, start, rtol=1e-4)
+
+
+@EVERY
+def test_a_cohort_that_composes_gives_the_same_model_from_three_places(name: str, options: dict[str, object]) -> None:
+    whole = whole_round(method=name)
+    if not get_method(name, **options).rule.composes:
+        return
+    rows = [np.array(mine) for mine in ([0, 3], [1, 2, 6], [4, 5])]
+    places = [Place(whole.weights[mine]) for mine in rows]
+    nowhere = np.broadcast_to(np.float32(np.nan), whole.weights.shape)
+    apart = replace(whole, weights=nowhere, opener=lambda _: MatrixParts(places, rows))
+
+    ours, one = (made(name, options, cohort) for cohort in (apart, whole))
+
+    np.testing.assert_allclose(ours.aggregate.weights, one.aggregate.weights, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(ours.aggregate.share, one.aggregate.share, rtol=1e-9)
+    assert ours.aggregate.kept.tolist() == one.aggregate.kept.tolist()
+    assert ours.aggregate.flag == one.aggregate.flag
 
 
 @EVERY

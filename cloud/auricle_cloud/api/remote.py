@@ -100,9 +100,7 @@ class Remote:
         body = None if route.in_query else msgspec.json.encode(values)
         query = f"?{urlencode({name: _text(value) for name, value in values.items()})}" if route.in_query else ""
         with self._request(route.method, path + query, body) as response:
-            data = response.read(LARGEST_BYTES + 1)
-            if len(data) > LARGEST_BYTES:
-                raise RemoteError(f"The answer of {self._server} is larger than {LARGEST_BYTES >> 20} MiB.")
+            data = self._read(response)
             if route.is_file:
                 name = response.headers.get_filename() or "model"
                 return File(name=name, content_type=response.headers.get_content_type(), content=data)
@@ -133,12 +131,31 @@ class Remote:
         except UNDECODABLE as error:
             raise RemoteError(f"{self._server} speaks another version of the API ({error}).") from error
 
+    def post(self, address: str, body: bytes, content_type: str, seconds: float = ANSWER_SECONDS) -> bytes:
+        """Send what is no operation, and return what is answered."""
+        with self._request("POST", address, body, seconds, content_type) as response:
+            return self._read(response)
+
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
+        try:
+            data = response.read(LARGEST_BYTES + 1)
+        except (OSError, http.client.HTTPException) as error:
+            raise RemoteError(f"The answer of {self._server} broke off: {because(error)}.") from error
+        if len(data) > LARGEST_BYTES:
+            raise RemoteError(f"The answer of {self._server} is larger than {LARGEST_BYTES >> 20} MiB.")
+        return data
+
     def _request(
-        self, method: str, address: str, body: bytes | None, seconds: float = ANSWER_SECONDS
+        self,
+        method: str,
+        address: str,
+        body: bytes | None,
+        seconds: float = ANSWER_SECONDS,
+        content_type: str = "application/json",
     ) -> http.client.HTTPResponse:
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "*/*"}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = content_type
         request = urllib.request.Request(self._server + address, body, headers, method=method)
         try:
             response: http.client.HTTPResponse = self._opener.open(request, timeout=seconds)

@@ -21,6 +21,9 @@ COMMANDS = command_group(
             "serve": "Run a task's rounds, and serve API and page.",
             "settings": "Print a coordinator.toml with every setting, its default and what it is for.",
         },
+        "regions_commands": {
+            "regions": "Make one model of the rounds of several regions, whose updates stay with them.",
+        },
         "rounds_commands": {
             "why": "Explain a round: why it does not start or what it waits for; who counted, who was pruned "
             "or refused, and why.",

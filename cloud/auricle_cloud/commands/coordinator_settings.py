@@ -51,6 +51,10 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         str | None,
         Meta(description="Be one of several coordinators of one PostgreSQL: mqtts://worker-0@host:port, up to 8."),
     ] = None
+    region: Annotated[
+        str | None,
+        Meta(description="Have rounds joined with those of other regions: https://host:port of auricle cloud regions."),
+    ] = None
     state: Annotated[str | None, Meta(description="Folder for key, database and models.")] = None
     pack: Annotated[
         str, Meta(description="home, home-more, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst.")
@@ -164,6 +168,7 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
             labelled=_path(self.labelled),
             approval=self.approval,
             worker=None if self.worker is None else worker_of(self.worker, folder),
+            region=self.region,
             database=self.storage.database,
             blobs=self.storage.blobs,
             limits=self.limits,

@@ -50,6 +50,7 @@ TOLD: tuple[tuple[str, Option], ...] = (
     _option("", "fleet"),
     _option("", "broker"),
     _option("", "worker", hidden=True),
+    _option("", "region", hidden=True),
     _option("", "state", path=True, envvar="AURICLE_STATE"),
     _option("", "pack"),
     _option("", "pack_key", hidden=True),

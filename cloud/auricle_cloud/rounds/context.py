@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -36,6 +36,7 @@ from auricle_learning.aggregation.cohort import Cohort, Float64Array
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
 from auricle_learning.aggregation.extras import NOTHING, Extras, PlannedSteps, RuleState
 from auricle_learning.aggregation.inputs import ServerInputs, with_training
+from auricle_learning.aggregation.next_model import NextModel
 from auricle_learning.aggregation.server_optimizer import OptimizerState
 from auricle_learning.aggregation.server_state import ServerState
 from auricle_learning.methods.passes import planned_steps
@@ -83,6 +84,13 @@ class Pace:
         return found
 
 
+class JointRounds(Protocol):
+    """Rounds that are joined with those of other coordinators, see `auricle_cloud.regions`."""
+
+    async def next_model(self, base: str, cohort: Cohort, look: Callable[[], Awaitable[None]]) -> NextModel:
+        """Make the model of all regions; see `auricle_cloud.regions.member.RegionMember.next_model`."""
+
+
 @dataclass
 class RoundContext:
     """One coordinator's settings, memory and voice."""
@@ -104,6 +112,8 @@ class RoundContext:
     """Set by whatever a round may wait for."""
     arrived: ArrivedWeights | None = None
     """Weights of the round under way."""
+    joint: JointRounds | None = None
+    """Who makes the model together with other regions; None: this coordinator alone."""
     stirred: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a device came or went, or an operator changed something: what rounds read in the database."""
     warned: set[str] = field(default_factory=set)

@@ -288,6 +288,11 @@ class Synchronous:
         if sum_in(row) is not None:
             await self._closing.enter(row, counted, partial(self._secure.model, row, counted))
             return
+        if site.joint is not None:
+            cohort = await asyncio.to_thread(site.cohort, row, counted)
+            made = await site.joint.next_model(row.begun.base, cohort, partial(obey, site, number))
+            await self._closing.enter(row, counted, lambda: made)
+            return
         changes, found, before = await self._judge_in_passing(row, counted)
 
         def work() -> NextModel:

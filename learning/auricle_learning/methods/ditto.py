@@ -69,4 +69,4 @@ def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
     return {}, {} if trained.personal is None else {PERSONAL: trained.personal}
 
 
-DITTO = Method(Rule(NAME, ditto, DittoOptions(), mean=True, plan=ditto_plan), before=before, after=after)
+DITTO = Method(Rule(NAME, ditto, DittoOptions(), mean=True, plan=ditto_plan, composes=True), before=before, after=after)

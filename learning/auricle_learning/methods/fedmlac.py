@@ -69,4 +69,4 @@ def fedmlac_plan(plan: Plan, options: FedMlacOptions) -> Plan:
     return msgspec.structs.replace(plan, mode="mutual", alpha=options.alpha)
 
 
-FEDMLAC = Method(Rule(NAME, fedmlac, FedMlacOptions(), mean=True, plan=fedmlac_plan))
+FEDMLAC = Method(Rule(NAME, fedmlac, FedMlacOptions(), mean=True, plan=fedmlac_plan, composes=True))

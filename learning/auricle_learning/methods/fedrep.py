@@ -102,5 +102,8 @@ def travels(trained: Trained) -> Flat:
 
 
 FEDREP = Method(
-    Rule(NAME, fedrep, FedRepOptions(), mean=True, plan=fedrep_plan), before=before, after=after, travels=travels
+    Rule(NAME, fedrep, FedRepOptions(), mean=True, plan=fedrep_plan, composes=True),
+    before=before,
+    after=after,
+    travels=travels,
 )

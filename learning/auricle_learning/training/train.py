@@ -177,7 +177,7 @@ class Trainer:
             read.update({} if mine.reads is None else mine.reads(training, role))
             del training  # its memory is not needed while what it made is looked at
         taken = sum(n for plug, n in counts if plug or not any(p for p, _ in counts))
-        see = partial(self._seen, self.architecture, models.local, checkpoint)
+        see = partial(self._embed, self.architecture, models.local, checkpoint)
         travels, sent, stays = half.after(models.plugin, taken, models.personal, see)
         for mechanism in mechanisms:
             read.update(mechanism.vectors(models.plugin))
@@ -214,7 +214,7 @@ class Trainer:
         """How many clips it trains on in a round of this plan; without one, how many have labels."""
         return counted(plan, self.settings, self.data)
 
-    def _seen(
+    def _embed(
         self, model: str, weights: Flat, checkpoint: Callable[[], bool]
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """What a model's classifier sees of the clips with a label, and these labels."""

@@ -132,12 +132,12 @@ class VectorCache:
         name = clip_name(clip)
         noise, piece = self.noises.of(name, place)
 
-        def made() -> Halves:
+        def make() -> Halves:
             generator = np.random.default_rng([int.from_bytes(name[:8], "little"), place])
             vectors: Halves = self._make(clip[None], generator, piece)[0].astype(np.float16)
             return vectors
 
-        return self._memory.vectors(name, Variant(self._kind, place, noise), made)
+        return self._memory.vectors(name, Variant(self._kind, place, noise), make)
 
 
 class VectorCaches:

@@ -77,7 +77,7 @@ def _check_kinds(rule: Rule, where: str) -> None:
         value = getattr(rule, part)
         if not callable(value) and not (value is None and part in ("plan", "tunes")):
             raise SettingsError(f"{where} has {part}={value!r}, which is no function; give it one.")
-    for part in ("mean", "moves", "by_distance", "by_losses", "by_value", "step"):
+    for part in ("mean", "moves", "by_distance", "by_losses", "by_value", "composes", "step"):
         value = getattr(rule, part)
         if not isinstance(value, bool):
             raise SettingsError(f"{where} has {part}={value!r}; it must be True or False.")

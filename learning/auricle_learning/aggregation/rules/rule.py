@@ -87,6 +87,9 @@ class Rule:
     cohort would have made follows from the losses of all."""
     by_value: bool = False
     """Whether a weight of the model follows the devices' values of that weight alone, whatever else they send."""
+    composes: bool = False
+    """Whether it asks of the updates only for weighted sums and for distances from a model, and for no vector beside
+    them, so that several places can each do this for the updates that they have."""
     step: bool = False
     """Whether it is itself the server's step, which no server optimizer then follows."""
 
@@ -180,6 +183,21 @@ def check_needs(
         raise SettingsError(
             f'The method "{rule.name}" takes each weight alone, and of most weights most devices send nothing in '
             f"{TOP_K}: choose another method, or int8."
+        )
+
+
+def check_composes(rule: Rule) -> None:
+    """Refuse a rule whose cohort cannot lie in several places.
+
+    Raises
+    ------
+    SettingsError
+        It compares updates with each other, or needs more of them than sums and distances.
+    """
+    if not rule.composes:
+        raise SettingsError(
+            f'The method "{rule.name}" needs all updates in one place: choose one that needs sums of them alone, e.g. '
+            "fedavg, lpa, fedvsa or fedmlac, or run one coordinator for all regions."
         )
 
 
