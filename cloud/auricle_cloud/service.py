@@ -16,25 +16,31 @@ from auricle.process.cycles import look_seldom
 from auricle.process.heaps import share_heaps
 from auricle.process.open_files import raise_open_files
 from auricle.process.until_signal import until_signal
-from auricle.wire.tensors import TensorTable
+from auricle.wire.tensors import Flat, TensorTable
 from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.api.app import make_app
 from auricle_cloud.api.health import BlobsTake, Check, database_answers, folder_takes, metadata_lives
+from auricle_cloud.api.regions_over_http import make_regions_app, meet, posting, tokens_in
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.identity.enrolment import Enrolment, open_enrolment
 from auricle_cloud.identity.issuing import FleetTold
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.regions.member import open_member
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.rounds.leadership import work_and_lead
-from auricle_cloud.settings import RoundDone, RunSettings
+from auricle_cloud.rounds.regions.joint import Meeting
+from auricle_cloud.rounds.regions.member import RegionMember
+from auricle_cloud.settings import JointSettings, RoundDone, RunSettings
+from auricle_learning.aggregation.bounded import BoundedRule
 
 log = logging.getLogger("auricle.cloud")
 
 TAKE_OVER_SECONDS = 30.0
 """A coordinator that was replaced notices when it writes, which it does every ten seconds."""
+
+
+Joined = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,39 @@ def open_evaluator(settings: RunSettings, pack: Pack) -> Evaluator | None:
     )
     log.warning("%s", sentence)
     return evaluator
+
+
+def open_member(settings: RunSettings, pack: Pack, rule: BoundedRule) -> RegionMember | None:
+    """The region's side of a run; None where its rounds are its own. Raises as `posting` does."""
+    if settings.region is None:
+        return None
+    return RegionMember(posting(settings.region, settings.folder), pack.identity, rule)
+
+
+async def run_regions(settings: JointSettings, pack: Pack, start: Flat, api: ApiSettings, started: Joined) -> None:
+    """Be the place where regions meet until SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    settings, pack, start
+        As of `Meeting`.
+    api
+        Where it listens.
+    started
+        Called once with its URL and how many joint rounds there were.
+
+    Raises
+    ------
+    SettingsError
+        What is kept in the folder is of another pack, or a token's file has none.
+    DataError
+        What is kept there cannot be read.
+    StorageError
+        A joint model could not be written.
+    """
+    meeting, table = Meeting(settings, pack, start), pack.plugin_table
+    app = make_regions_app(meeting, tokens_in(settings.folder, settings.regions), table.size, len(table.specs))
+    await meet(meeting, app, api, lambda url: started(url, meeting.number))
 
 
 def as_devices_reach(broker: BrokerAddress) -> str | None:

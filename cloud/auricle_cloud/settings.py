@@ -379,6 +379,35 @@ class RunSettings:
 
 
 @dataclass(frozen=True)
+class JointSettings:
+    """How regions meet."""
+
+    folder: Path
+    regions: tuple[str, ...]
+    """Names of those that may take part."""
+    preset: Preset
+    quorum: int
+    """Regions without which no model is made."""
+    patience: float = 60.0
+    """Seconds that a quorum waits for the other regions."""
+    limits: Limits = field(default_factory=Limits)
+    horizon: int = 200
+    """Rounds over which a preset's rates change."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no model could be made with; SettingsError."""
+        if not 1 <= self.quorum <= len(self.regions):
+            raise SettingsError(
+                f"{self.quorum} of {len(self.regions)} regions cannot meet: the quorum is 1 to {len(self.regions)}."
+            )
+        if not 0 <= self.patience <= 1e9:
+            raise SettingsError("The patience for regions is 0 to 1e9 seconds.")
+        rule = self.preset.method.get_rule()
+        check_needs(rule)
+        check_composes(rule)
+
+
+@dataclass(frozen=True)
 class RoundDone:
     """A finished round, for a watcher."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,13 +23,9 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import digest, encode
 from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.api.regions_over_http import make_regions_app, tokens_in
 from auricle_cloud.api.remote import DeniedError, Remote
-from auricle_cloud.regions import joint, seats
-from auricle_cloud.regions.joint import JointSettings, Meeting
-from auricle_cloud.regions.joint_cohort import aggregate_of
-from auricle_cloud.regions.joint_model import KEPT
-from auricle_cloud.regions.member import LATE, RegionMember, open_member
-from auricle_cloud.regions.messages import (
+from auricle_cloud.link.region_messages import (
     CONTENT_TYPE,
     PATH,
     Again,
@@ -36,21 +33,29 @@ from auricle_cloud.regions.messages import (
     JoinRound,
     Joint,
     Later,
+    Leave,
     MatrixQuestion,
     RegionPart,
     Reply,
     UpdateSummary,
+    Wait,
     method_text,
 )
-from auricle_cloud.regions.messages import read_message as read
-from auricle_cloud.regions.server import make_app, tokens_in
-from auricle_cloud.settings import Detection, Privacy, RunSettings, SecureSum
+from auricle_cloud.link.region_messages import read_message as read
+from auricle_cloud.rounds.regions import joint, member, seats
+from auricle_cloud.rounds.regions.joint import Meeting
+from auricle_cloud.rounds.regions.joint_cohort import aggregate_of, summarise
+from auricle_cloud.rounds.regions.joint_model import KEPT
+from auricle_cloud.rounds.regions.member import LATE, RegionMember
+from auricle_cloud.service import open_member
+from auricle_cloud.settings import Detection, JointSettings, Limits, Privacy, RunSettings, SecureSum
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.aggregation.extras import Extras
 from auricle_learning.aggregation.next_model import NextModel, next_model
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.methods import MethodSettings
+from auricle_learning.methods.passes import planned_steps
 from auricle_learning.presets import Preset
 
 REGIONS = ("east", "north", "south")
@@ -73,13 +78,22 @@ async def nothing() -> None:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint, "HOLD_SECONDS", 0.2)
+    monkeypatch.setattr(member, "AGAIN_SECONDS", 0.1)
 
 
 class Regions:
     """Three regions of one fleet, with the place where they meet."""
 
-    def __init__(self, folder: Path, pack: Pack, preset: Preset = LPA, quorum: int = 3, patience: float = 0.0) -> None:
-        self.settings = JointSettings(folder, REGIONS, preset, quorum, patience)
+    def __init__(
+        self,
+        folder: Path,
+        pack: Pack,
+        preset: Preset = LPA,
+        quorum: int = 3,
+        patience: float = 0.0,
+        limits: Limits | None = None,
+    ) -> None:
+        self.settings = JointSettings(folder, REGIONS, preset, quorum, patience, limits or Limits())
         self.pack, self.preset, self.table = pack, preset, pack.plugin_table
         self.start = self.table.initial(7)
         self.meeting = Meeting(self.settings, pack, self.start)
@@ -108,7 +122,12 @@ class Regions:
             **{**chosen, "ids": [str(name) for name in chosen["ids"]]},
             start=told["start"],
             layers=layers,
-            extras=Extras(steps=steps, rate=0.05, labelled=np.ones(len(steps))),
+            extras=Extras(
+                steps=steps,
+                planned=planned_steps(self.pack, self.preset.plan),
+                rate=self.preset.plan.rate,
+                labelled=np.ones(len(steps)),
+            ),
         )
 
     def parts(self, told: dict[str, Any]) -> dict[str, Cohort]:
@@ -227,11 +246,9 @@ async def test_few_devices_in_all_change_nothing(tmp_path: Path, runtime: Any) -
 
 
 async def test_a_model_that_must_not_be_published_is_not(tmp_path: Path, runtime: Any) -> None:
-    regions = Regions(tmp_path, runtime.pack, PRESETS["fedavg"])
-    told = regions.fleet()
-    told["weights"] = np.full_like(told["weights"], 3e38)
+    regions = Regions(tmp_path, runtime.pack, PRESETS["fedavg"], limits=Limits(weight=1e-9))
     with regions.meeting_goes_on():
-        made = await regions.round(regions.parts(told))
+        made = await regions.round(regions.parts(regions.fleet()))
 
     assert made["east"].weights.tobytes() == regions.start.tobytes()
     assert "cannot be published" in str(made["east"].aggregate.flag)
@@ -243,7 +260,8 @@ async def test_an_answer_to_another_question_counts_for_nothing(tmp_path: Path, 
     mine = regions.cohort(regions.fleet())
     rows = tuple(UpdateSummary(name, 5.0) for name in mine.ids)
     with regions.meeting_goes_on():
-        for wrong in (b"", np.full(regions.start.size, np.nan).tobytes()):
+        far = np.full(regions.start.size, 1e6)
+        for wrong in (b"", np.full(regions.start.size, np.nan).tobytes(), far.tobytes()):
             join = JoinRound(
                 os.urandom(4).hex(),
                 digest(encode(regions.start)),
@@ -264,6 +282,96 @@ async def test_an_answer_to_another_question_counts_for_nothing(tmp_path: Path, 
     assert made["east"].aggregate.share.any()
 
 
+async def test_a_region_that_takes_long_over_its_answer_is_waited_for(
+    tmp_path: Path, runtime: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seats, "SILENCE_SECONDS", 1.5)
+    monkeypatch.setattr(member, "ALIVE_SECONDS", 0.3)
+    reply = member._reply
+
+    def slowly(question: MatrixQuestion, cohort: Cohort) -> Any:
+        time.sleep(3.0)
+        return reply(question, cohort)
+
+    monkeypatch.setattr(member, "_reply", slowly)
+    regions = Regions(tmp_path, runtime.pack, PRESETS["fedavg"])
+    with regions.meeting_goes_on():
+        made = await regions.round(regions.parts(regions.fleet()))
+
+    assert made["north"].aggregate.share.any()
+    assert regions.meeting.number == 1
+
+
+async def test_a_region_that_talks_and_never_answers_holds_nobody_up(
+    tmp_path: Path, runtime: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seats, "QUESTION_SECONDS", 1.0)
+    regions = Regions(tmp_path, runtime.pack, quorum=2)
+    parts, base = regions.parts(regions.fleet()), digest(encode(regions.start))
+    rows = (UpdateSummary("dev-z", 9.0),)
+    over = threading.Event()
+
+    def talk() -> None:
+        join = JoinRound("j", base, runtime.pack.identity, method_text(regions.rule), rows)
+        regions.meeting.take("north", join)
+        while not over.is_set():
+            if isinstance(regions.meeting.take("north", Wait(join.join, busy=True)), Again):
+                regions.meeting.take("north", join)  # joins anew at once
+            time.sleep(0.05)
+
+    talking = threading.Thread(target=talk)
+    with regions.meeting_goes_on():
+        talking.start()
+        made = await regions.round({name: parts[name] for name in ("east", "south")})
+        over.set()
+        talking.join()
+
+    assert made["south"].aggregate.share.any()
+
+
+async def test_a_region_that_joins_again_after_its_answer_counts(tmp_path: Path, runtime: Any) -> None:
+    """Its updates are in the model, whichever of its connections is given it."""
+    regions = Regions(tmp_path, runtime.pack, PRESETS["fedavg"])
+    parts, base = regions.parts(regions.fleet()), digest(encode(regions.start))
+    join = JoinRound("j", base, runtime.pack.identity, method_text(regions.rule), summarise(parts["east"]))
+    with regions.meeting_goes_on():
+        regions.meeting.take("east", join)
+        others = asyncio.create_task(regions.round({"south": parts["south"]}))
+        north = threading.Event()
+
+        async def last() -> dict[str, NextModel]:
+            while not north.is_set():
+                await asyncio.sleep(0.05)
+            return await regions.round({"north": parts["north"]})
+
+        third = asyncio.create_task(last())
+        regions.meeting.take("east", join)
+        north.set()
+        question = await asyncio.to_thread(regions.meeting.take, "east", Wait("j"))
+        while not isinstance(question, MatrixQuestion):
+            question = await asyncio.to_thread(regions.meeting.take, "east", Wait("j"))
+        answer = member._reply(question, parts["east"])
+        regions.meeting.take("east", Reply("j", question.number, answer.tobytes()))
+        again = await regions.round({"east": parts["east"]})
+        await asyncio.gather(others, third)
+
+    assert again["east"].aggregate.share.any()
+    assert again["east"].aggregate.flag is None
+
+
+async def test_a_region_that_leaves_is_not_asked(tmp_path: Path, runtime: Any) -> None:
+    regions = Regions(tmp_path, runtime.pack, quorum=2, patience=0.5)
+    base = digest(encode(regions.start))
+    join = JoinRound("j", base, runtime.pack.identity, method_text(regions.rule), (UpdateSummary("dev-z", 9.0),))
+    with regions.meeting_goes_on():
+        regions.meeting.take("north", join)
+        assert regions.meeting.take("north", Leave("j")) == Again()
+        parts = regions.parts(regions.fleet())
+        made = await regions.round({name: parts[name] for name in ("east", "south")})
+
+    assert made["south"].aggregate.share.any()
+
+
 async def test_an_operator_ends_the_wait(tmp_path: Path, runtime: Any) -> None:
     regions, looks = Regions(tmp_path, runtime.pack), []
 
@@ -272,7 +380,7 @@ async def test_an_operator_ends_the_wait(tmp_path: Path, runtime: Any) -> None:
         if len(looks) > 3:
             raise AuricleError("aborted by an operator")
 
-    with pytest.raises(AuricleError, match="aborted by an operator"):
+    with pytest.raises(AuricleError, match="aborted by an operator"), regions.meeting_goes_on():
         base = digest(encode(regions.start))
         await regions.member("north").next_model(base, regions.cohort(regions.fleet()), look)
 
@@ -339,7 +447,7 @@ async def test_only_a_region_is_let_in(tmp_path: Path, runtime: Any) -> None:
     tokens = tokens_in(tmp_path, REGIONS)
     assert tokens_in(tmp_path, REGIONS) == tokens
     assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.token")} == {0o600}
-    app = make_app(regions.meeting, tokens, regions.table.size)
+    app = make_regions_app(regions.meeting, tokens, regions.table.size, len(regions.table.specs))
     async with listening(app, ApiSettings(port=0)) as url:
 
         async def post(token: str, data: bytes) -> bytes:

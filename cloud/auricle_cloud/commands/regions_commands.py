@@ -19,6 +19,7 @@ from auricle.process.options import Given, with_options
 from auricle.wire.kinds import FleetName
 from auricle_cloud.commands.coordinator_settings import read_coordinator
 from auricle_cloud.commands.serve_options import TOLD, MethodCommand, by_table
+from auricle_cloud.settings import JointSettings
 from auricle_cloud.storage.state_folders import serving
 
 SHARED = ("state", "pack", "pack_key", "method", "method_options", "preset", "server_rate", "start", "seed")
@@ -44,8 +45,7 @@ def regions(
 
     Each region is a coordinator of its own devices: auricle cloud serve --region URL.
     """
-    from auricle_cloud.regions.joint import JointSettings, Meeting  # takes longer to load than most commands take
-    from auricle_cloud.regions.server import make_app, meet, tokens_in
+    from auricle_cloud.service import run_regions  # what serves takes longer to load than most commands take
 
     wanted = read_coordinator(config, by_table(given))
     if wanted.state is None:
@@ -55,8 +55,7 @@ def regions(
     if api is None:
         raise SettingsError("Regions meet at an address: leave out --listen none.")
     api.tls()
-    folder = Path(wanted.state)
-    pack = load_pack(wanted.pack, read_trusted_key(wanted.pack_key))
+    folder, pack = Path(wanted.state), load_pack(wanted.pack, read_trusted_key(wanted.pack_key))
     require_sound(pack)
     start = choose_weights(wanted.start, pack, pack.manifest.plugin, wanted.seed)
     settings = JointSettings(
@@ -69,17 +68,15 @@ def regions(
         horizon=wanted.rounds.rounds or wanted.rounds.horizon,
     )
     be_private()
+    first = pack.plugin_table.initial(wanted.seed) if start is None else start
+
+    def greet(url: str, rounds: int) -> None:
+        line = {"regions": url, "joint_rounds": rounds, "tokens": {name: f"{folder}/{name}.token" for name in names}}
+        text = f"regions meet at {url}; each has its token in {folder}/REGION.token: {', '.join(names)}"
+        typer.echo(json.dumps(line) if as_json else text)
+
     with serving(folder, take_over=False):
-        first = pack.plugin_table.initial(wanted.seed) if start is None else start
-        meeting, tokens = Meeting(settings, pack, first), tokens_in(folder, names)
-
-        def greet(url: str) -> None:
-            files = {name: str(folder / f"{name}.token") for name in names}
-            line = {"regions": url, "tokens": files, "joint_rounds": meeting.number}
-            text = f"regions meet at {url}; each has its token in {folder}/REGION.token: {', '.join(names)}"
-            typer.echo(json.dumps(line) if as_json else text)
-
-        asyncio.run(meet(meeting, make_app(meeting, tokens, pack.plugin_table.size), api, greet))
+        asyncio.run(run_regions(settings, pack, first, api, greet))
     return 0
 
 

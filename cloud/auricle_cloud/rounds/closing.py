@@ -104,6 +104,7 @@ class Closing:
         *,
         changes: RoundChanges | None = None,
         before: Entry | None = None,
+        start: Flat | None = None,
     ) -> None:
         """Make a round's model and enter it: model, report, outbox and the round's state change in one transaction.
 
@@ -117,6 +118,8 @@ class Closing:
             Columns of the round that change as well.
         before
             Enters what comes before the model, in the same transaction: a repaired one.
+        start
+            (P,) the model that it may not be far from; None: the one that the round began with.
 
         Raises
         ------
@@ -126,7 +129,7 @@ class Closing:
         changes = changes or {}
         row = replace(row, **changes)
         site, number = self.site, row.round
-        made = await asyncio.to_thread(self._make, row, make)
+        made = await asyncio.to_thread(self._make, row, make, start)
         aggregate = made.aggregate
         site.warn(*aggregate.warnings, aggregate.flag)
 
@@ -167,11 +170,13 @@ class Closing:
 
         await asyncio.to_thread(commit)
 
-    def _make(self, row: RoundRow, make: Callable[[], NextModel]) -> NextModel:
+    def _make(self, row: RoundRow, make: Callable[[], NextModel], start: Flat | None) -> NextModel:
         """The round's model; RoundAbortedError where there is none that may be published."""
         site = self.site
         try:
-            return make_model(make, site.weights(row.begun.base), site.settings.limits, site.rule.name)
+            return make_model(
+                make, site.weights(row.begun.base) if start is None else start, site.settings.limits, site.rule.name
+            )
         except UnsoundModelError as error:
             log.error("round %d: %s", row.round, error)
             raise RoundAbortedError(str(error)) from error

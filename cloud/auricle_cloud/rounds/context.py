@@ -85,10 +85,10 @@ class Pace:
 
 
 class JointRounds(Protocol):
-    """Rounds that are joined with those of other coordinators, see `auricle_cloud.regions`."""
+    """Rounds that are joined with those of other coordinators, see `auricle_cloud.rounds.regions`."""
 
     async def next_model(self, base: str, cohort: Cohort, look: Callable[[], Awaitable[None]]) -> NextModel:
-        """Make the model of all regions; see `auricle_cloud.regions.member.RegionMember.next_model`."""
+        """Make the model of all regions; see `auricle_cloud.rounds.regions.member.RegionMember.next_model`."""
 
 
 @dataclass

@@ -38,13 +38,15 @@ def note_rule(
     """
     note_bounded(tx, aggregate.bounded, task=task, number=number)
     out = [*aggregate.left_out]
-    _count_rounds(tx, [name for name in aggregate.ids if name not in {*out}], 0)
-    _count_rounds(tx, out, devices.c.left_out_rounds + 1)
+    running = bool(aggregate.kept.any())  # where nobody counts, no device differs from the others
+    if running:
+        _count_rounds(tx, [name for name in aggregate.ids if name not in {*out}], 0)
+        _count_rounds(tx, out, devices.c.left_out_rounds + 1)
     for start in range(0, len(out), AT_ONCE):
         some = out[start : start + AT_ONCE]
         mine = (updates.c.task == task) & (updates.c.counted_in == number) & updates.c.device.in_(some)
         tx.execute(sa.update(updates).where(mine).values(left_out=True))
-        again = devices.c.device.in_(some) & (devices.c.left_out_rounds % RUNNING == 0)
+        again = sa.literal(running) & devices.c.device.in_(some) & (devices.c.left_out_rounds % RUNNING == 0)
         for name, rounds in tx.execute(sa.select(devices.c.device, devices.c.left_out_rounds).where(again)).all():
             note_left_out(tx, name, rounds, task=task, number=number, rule=rule, hidden=hidden)
 

@@ -121,7 +121,7 @@ class Synchronous:
             return
         version = row.begun.version
         back = await asyncio.to_thread(self.site.store.models.before, self._task, version)
-        if back is None:
+        if back is None or self.site.joint is not None:  # which other regions go on from
             self.site.warn(f"most devices find version {version} of the model worse than one that they had before")
             return
         raise WorseModelError(self.progress.doubts.sentence(self.progress.cohort, version, back), back)
@@ -291,7 +291,7 @@ class Synchronous:
         if site.joint is not None:
             cohort = await asyncio.to_thread(site.cohort, row, counted)
             made = await site.joint.next_model(row.begun.base, cohort, partial(obey, site, number))
-            await self._closing.enter(row, counted, lambda: made)
+            await self._closing.enter(row, counted, lambda: made, start=made.weights)  # it was held to theirs there
             return
         changes, found, before = await self._judge_in_passing(row, counted)
 

@@ -73,8 +73,8 @@ TRANSITIONS: tuple[tuple[State, State], ...] = (
     ("closing", "aborted"),
 )
 """`losses` and `alarm` only in two-phase FedVSA rounds, `keys`, `shares` and `revealing` only in secure sums; an
-asynchronous round collects until its buffer is full. `closing` is aborted only for a model that must not be
-published."""
+asynchronous round collects until its buffer is full. `closing` is aborted for a model that must not be
+published, and by an operator while it waits for other regions."""
 
 
 def counted_words(counted: int, invited: int, left_out: int) -> str:

@@ -12,12 +12,7 @@ from auricle.errors import SettingsError, WireError
 from auricle.packs.pack import load_pack
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import digest, encode
-from auricle_cloud.regions import joint
-from auricle_cloud.regions.joint import JointSettings, Meeting
-from auricle_cloud.regions.joint_cohort import summarise
-from auricle_cloud.regions.joint_model import JointState, read_joint_state
-from auricle_cloud.regions.member import RegionMember
-from auricle_cloud.regions.messages import (
+from auricle_cloud.link.region_messages import (
     FromRegion,
     JoinRound,
     Joint,
@@ -30,6 +25,12 @@ from auricle_cloud.regions.messages import (
     read_message,
     write_numbers,
 )
+from auricle_cloud.rounds.regions import joint
+from auricle_cloud.rounds.regions.joint import Meeting
+from auricle_cloud.rounds.regions.joint_cohort import summarise
+from auricle_cloud.rounds.regions.joint_model import JointState, read_joint_state
+from auricle_cloud.rounds.regions.member import RegionMember
+from auricle_cloud.settings import JointSettings
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
@@ -60,7 +61,7 @@ def _cohort() -> Cohort:
 @cache
 def _meeting() -> Meeting:
     joint.HOLD_SECONDS = 0.0
-    settings = JointSettings(scratch(), ("north", "south"), Preset(Plan(), MethodSettings("fedavg")), 2)
+    settings = JointSettings(scratch() / "meeting", ("north", "south"), Preset(Plan(), MethodSettings("fedavg")), 2)
     return Meeting(settings, _pack(), _pack().plugin_table.initial(1))
 
 
@@ -77,7 +78,7 @@ def _said() -> dict[str, bytes]:
 
 @target(
     "region-said",
-    "auricle_cloud.regions.joint auricle_cloud.regions.messages",
+    "auricle_cloud.rounds.regions.joint auricle_cloud.link.region_messages",
     examples=_said,
     form="msgpack",
     refusals=(WireError, SettingsError),
@@ -103,7 +104,7 @@ def _answers() -> dict[str, bytes]:
 
 @target(
     "region-answer",
-    "auricle_cloud.regions.member auricle_cloud.regions.joint_cohort",
+    "auricle_cloud.rounds.regions.member auricle_cloud.rounds.regions.joint_cohort",
     examples=_answers,
     form="msgpack",
     refusals=(WireError,),
@@ -121,6 +122,6 @@ def _kept() -> dict[str, bytes]:
     return {"kept": msgspec.msgpack.encode(kept)}
 
 
-@target("joint-model", "auricle_cloud.regions.joint_model", examples=_kept, form="msgpack")
+@target("joint-model", "auricle_cloud.rounds.regions.joint_model", examples=_kept, form="msgpack")
 def joint_model(data: bytes) -> object:
     return read_joint_state(written(data, "joint.msgpack"), _pack(), _pack().plugin_table.initial(1))

@@ -11,7 +11,7 @@ from auricle.files import describe, read_bytes, write_durably
 from auricle.packs.pack import Pack
 from auricle.wire.kinds import Count, Sha256, Token
 from auricle.wire.tensors import Flat, decode, encode
-from auricle_cloud.regions.messages import RegionPart, read_message
+from auricle_cloud.link.region_messages import RegionPart, read_message
 from auricle_learning.aggregation.server_state import ServerState
 
 KEPT = "joint.msgpack"

@@ -7,6 +7,7 @@ round waits in the state `closing`, in which a coordinator that is started again
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Awaitable, Callable
@@ -15,21 +16,16 @@ from dataclasses import replace
 import msgspec
 
 from auricle.errors import AuricleError
-from auricle.files import read_text
-from auricle.packs.pack import Pack
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.tensors import Flat, decode
-from auricle_cloud.api.remote import DeniedError, Remote
-from auricle_cloud.regions.joint_cohort import aggregate_of, summarise
-from auricle_cloud.regions.messages import (
-    CONTENT_TYPE,
-    PATH,
+from auricle_cloud.link.region_messages import (
     Again,
     FromMeeting,
     FromRegion,
     JoinRound,
     Joint,
     Later,
+    Leave,
     MatrixQuestion,
     Reply,
     Wait,
@@ -39,7 +35,7 @@ from auricle_cloud.regions.messages import (
     spans_in,
     write_numbers,
 )
-from auricle_cloud.settings import RunSettings
+from auricle_cloud.rounds.regions.joint_cohort import aggregate_of, summarise
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.compute.distances import Float64Array
@@ -48,9 +44,8 @@ from auricle_learning.aggregation.rules.average import unchanged
 
 log = logging.getLogger("auricle.cloud")
 
-TOKEN = "AURICLE_REGION_TOKEN"
-"""Environment variable with a region's token, so that it stands on no command line."""
-TOKEN_FILE = "region.token"
+ALIVE_SECONDS = 10.0
+"""Between two signs of life while an answer takes long."""
 AGAIN_SECONDS = 2.0
 """Between two tries to reach the other regions."""
 LATE = (
@@ -97,16 +92,39 @@ class RegionMember:
         join = JoinRound(os.urandom(8).hex(), base, self._pack, self._method, rows, cohort.dropped)
         message: FromRegion = join
         while True:
-            await look()
             try:
-                answer = await asyncio.to_thread(self.answer, join, message, cohort)
+                await look()
+            except AuricleError:
+                with contextlib.suppress(AuricleError):
+                    await asyncio.to_thread(self._exchange, Leave(join.join))
+                raise
+            try:
+                answer = await self._keep_place(join, message, cohort)
                 if isinstance(answer, NextModel):
                     return answer
+                if answer is join:
+                    await self._clock.pause(AGAIN_SECONDS)
                 message = answer
             except AuricleError as error:  # it is mended there or here, and the updates wait for it
                 self._say(f"the round waits: {error}")
                 await self._clock.pause(AGAIN_SECONDS)
                 message = join = msgspec.structs.replace(join, join=os.urandom(8).hex())
+
+    async def _keep_place(self, join: JoinRound, message: FromRegion, cohort: Cohort) -> FromRegion | NextModel:
+        """`answer`, and a sign of life every few seconds while it takes long."""
+        work = asyncio.ensure_future(asyncio.to_thread(self.answer, join, message, cohort))
+        try:
+            while not (await asyncio.wait({work}, timeout=ALIVE_SECONDS))[0]:
+                with contextlib.suppress(AuricleError):
+                    await asyncio.to_thread(self._exchange, Wait(join.join, busy=True))
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        return work.result()
+
+    def _exchange(self, message: FromRegion) -> FromMeeting:
+        # The union is one of tagged structs: the tag says which.
+        return read_message(self._post(msgspec.msgpack.encode(message)), FromMeeting)  # type: ignore[arg-type]
 
     def answer(self, join: JoinRound, message: FromRegion, cohort: Cohort) -> FromRegion | NextModel:
         """Send a message, and make the next one of what is answered; or the model, where it is there.
@@ -116,8 +134,7 @@ class RegionMember:
         AuricleError
             Nobody answers, or not what was asked.
         """
-        # The union is one of tagged structs: the tag says which.
-        answer: FromMeeting = read_message(self._post(msgspec.msgpack.encode(message)), FromMeeting)  # type: ignore[arg-type]
+        answer = self._exchange(message)
         if isinstance(answer, Joint):
             return _model(answer, cohort)
         if isinstance(answer, Later):
@@ -133,29 +150,6 @@ class RegionMember:
             log.warning("%s", sentence)
 
 
-def open_member(settings: RunSettings, pack: Pack, rule: BoundedRule) -> RegionMember | None:
-    """The region's side of a run; None where its rounds are its own.
-
-    Raises
-    ------
-    SettingsError
-        The address of the others is not valid.
-    DeniedError
-        There is no token for them.
-    """
-    if settings.region is None:
-        return None
-    path = settings.folder / TOKEN_FILE
-    token = os.environ.get(TOKEN) or (read_text(path) if path.is_file() else "")
-    if not token.strip():
-        raise DeniedError(
-            f"A region needs its token: set {TOKEN}, or put it into {path}. auricle cloud regions made it, in a file "
-            "REGION.token of its folder."
-        )
-    remote = Remote(settings.region, token)
-    return RegionMember(lambda body: remote.post(PATH, body, CONTENT_TYPE), pack.identity, rule)
-
-
 def _reply(question: MatrixQuestion, cohort: Cohort) -> Float64Array:
     """Compute what is asked of the region's updates."""
     spans, count = spans_in(question.spans, cohort.start.size), len(cohort.ids)
@@ -167,7 +161,8 @@ def _reply(question: MatrixQuestion, cohort: Cohort) -> Float64Array:
 def _model(joint: Joint, cohort: Cohort) -> NextModel:
     weights: Flat = decode(joint.weights, cohort.start.size)
     if joint.part is None:
-        return NextModel(weights, None, replace(unchanged(cohort, LATE), weights=weights))
+        stay = unchanged(cohort, LATE) if cohort.ids else unchanged(cohort)
+        return NextModel(weights, None, replace(stay, weights=weights))
     others = ", ".join(joint.regions)
     log.info("joint round %d of %s", joint.number, others)
     return NextModel(weights, None, aggregate_of(joint.part, cohort, weights))

@@ -3,7 +3,6 @@
     member.py    at each region's coordinator: tells of its updates, answers questions about them, takes the model
     joint.py     where they meet: waits for the regions, asks them, makes the model (`auricle cloud regions`)
     seats.py     what is known of each region while it takes part
-    server.py    the meeting place over HTTPS
     messages.py  what the two say to each other
 
 A region tells of each update what its device said of it (clips, loss, steps). Where they meet, the method runs over

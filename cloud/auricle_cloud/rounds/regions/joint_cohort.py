@@ -9,7 +9,14 @@ import numpy as np
 
 from auricle.errors import WireError
 from auricle.wire.tensors import Flat
-from auricle_cloud.regions.messages import JoinRound, Limited, RegionPart, UpdateSummary, read_numbers, write_numbers
+from auricle_cloud.link.region_messages import (
+    JoinRound,
+    Limited,
+    RegionPart,
+    UpdateSummary,
+    read_numbers,
+    write_numbers,
+)
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, Layer
 from auricle_learning.aggregation.compute.distances import Float64Array, Rows
 from auricle_learning.aggregation.extras import NOTHING, Extras

@@ -1,6 +1,6 @@
 """What a region and the place where regions meet say to each other: MessagePack in the body of a POST.
 
-A region begins with `JoinRound` and asks again with `Wait` or `Reply`; the answer is `Later`, `Again`, a
+A region begins with `JoinRound`, asks again with `Wait` or `Reply`, and may `Leave`; the answer is `Later`, `Again`, a
 `MatrixQuestion` or the `Joint` model. Numbers travel as raw little-endian float64, and of the model as float32.
 """
 
@@ -63,6 +63,14 @@ class Wait(Struct, frozen=True, tag="wait", forbid_unknown_fields=True):
     """Nothing new."""
 
     join: Token
+    busy: bool = False
+    """Whether the region works on its answer: it is answered `Later` at once."""
+
+
+class Leave(Struct, frozen=True, tag="leave", forbid_unknown_fields=True):
+    """The region's round was aborted."""
+
+    join: Token
 
 
 class Reply(Struct, frozen=True, tag="reply", forbid_unknown_fields=True):
@@ -74,7 +82,7 @@ class Reply(Struct, frozen=True, tag="reply", forbid_unknown_fields=True):
     """(P,) of a sum; (K_r, L) of distances."""
 
 
-FromRegion = JoinRound | Wait | Reply
+FromRegion = JoinRound | Wait | Leave | Reply
 
 
 class Later(Struct, frozen=True, tag="later", forbid_unknown_fields=True):
