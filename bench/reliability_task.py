@@ -49,9 +49,9 @@ def wait_while_held(folder: Path, number: int, stopped: Callable[[], bool] = lam
 
     A file `hold-NUMBER` says how many trainings are let through before; `held-NUMBER` says that one is held.
     """
-    count = folder / f"trainings-{number}"
-    before = int(count.read_text()) if count.exists() else 0
-    count.write_text(str(before + 1))
+    with (folder / f"trainings-{number}").open("ab") as count:  # a byte each: never seen half written
+        before = count.tell()
+        count.write(b".")
     hold, until = folder / f"hold-{number}", time.monotonic() + LONGEST
     while hold.exists() and before >= int(hold.read_text()) and not stopped() and time.monotonic() < until:
         (folder / f"held-{number}").touch()
