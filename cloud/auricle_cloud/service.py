@@ -90,8 +90,9 @@ async def run_service(
     share_heaps()
     look_seldom()
 
-    async def lead() -> None:
+    async def lead(succeeds: bool = False) -> None:
         coordinator = Coordinator(settings, pack, watcher, evaluator)
+        coordinator.site.presence_known = succeeds
         coordinator.site.joint = open_member(settings, pack, coordinator.site.rule)
         async with serving_api(coordinator, api, TAKE_OVER_SECONDS if take_over else 0.0) as url:
             started(Started(coordinator.identity.public.hex(), coordinator.epoch, url))

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cloud.arrivals import register, update
+import sqlalchemy as sa
+from tests.cloud.arrivals import TASK, open_round, register, update
 
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
@@ -17,6 +18,8 @@ from auricle.wire.frames import device_of
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage.rows import RoundRow
+from auricle_cloud.storage.schema import updates
+from auricle_cloud.storage.store import FILE
 
 BEGAN = 1_800_000_000.0
 DEVICES = ("dev-a", "dev-b", "dev-c", "dev-d")
@@ -65,3 +68,68 @@ def test_a_round_ends_when_its_policy_says_so(
 ) -> None:
     row, seconds = run(tmp_path, answering, **changes)
     assert (row.state, row.opened, seconds) == (state, BEGAN, lasts)
+
+
+@pytest.mark.parametrize(
+    ("worker", "lasts"),
+    [
+        (None, 50.0),  # the quorum counts as in from the start on
+        ("worker-0", 10.0),  # others have counted it 40 seconds ago
+    ],
+)
+def test_a_round_that_is_taken_over_waits_for_no_promised_device_and_not_again(
+    tmp_path: Path, worker: str | None, lasts: float
+) -> None:
+    pack, clock = load_pack("digits"), VirtualClock(BEGAN)
+    broker = BrokerAddress("127.0.0.1", 1)
+    told: dict[str, Any] = {
+        "devices": 9,
+        "gather": 120.0,
+        "quorum": 0.5,
+        "patience": 0.0,
+        "least_wait": 50.0,
+        "task": TASK,
+    }
+    place: dict[str, Any] = {} if worker is None else {"worker": BrokerAddress("127.0.0.1", 1, username=worker)}
+    database = f"sqlite:///{tmp_path / FILE}"
+    coordinator = Coordinator(
+        RunSettings("f", broker, tmp_path, 1, database=database, **place, **told), pack, clock=clock
+    )
+    coordinator._begin()
+    site, store = coordinator.site, coordinator.store
+    for device in DEVICES:
+        store.devices.register(register(device, public_key=device.encode().ljust(32), pack=pack.identity), "approved")
+    base = store.models.current(TASK).blob
+    open_round(store, DEVICES, base=base)
+    sent = [update(name, base=base, body=base, length=4 * pack.plugin_table.size) for name in DEVICES[:2]]
+    store.updates.count(sent)
+    with store.database.writing() as tx:
+        tx.execute(sa.update(updates).values(received=BEGAN - 40.0))
+
+    async def publish(*_: object, **__: object) -> None:
+        """To nobody."""
+
+    site.messenger._publish = publish  # type: ignore[method-assign]
+    asyncio.run(coordinator.rounds.run())
+    assert (store.rounds.get(TASK, 1).state, clock.now() - BEGAN) == ("published", lasts)
+    store.close()
+
+
+def test_who_was_here_is_believed_of_a_coordinator_that_led_until_now_where_it_knew(tmp_path: Path) -> None:
+    settings = RunSettings("f", BrokerAddress("127.0.0.1", 1), tmp_path, 1)
+    pack = load_pack("digits")
+
+    def begin_again(*, succeeds: bool) -> tuple[bool, set[str]]:
+        coordinator = Coordinator(settings, pack)
+        coordinator.site.presence_known = succeeds
+        coordinator._begin()
+        said = coordinator.site.presence_known, coordinator.store.devices.unheard()
+        coordinator.store.close()
+        return said
+
+    first = Coordinator(settings, pack)
+    first.store.devices.register(register("dev-a", pack=pack.identity), "approved")
+    first.store.close()
+    assert begin_again(succeeds=True) == (True, set())
+    assert begin_again(succeeds=False) == (False, {"dev-a"})
+    assert begin_again(succeeds=True) == (False, {"dev-a"})

@@ -183,6 +183,11 @@ class CohortProgress:
         invited = store.rounds.invited(task, number)
         return store.updates.sent_for(task, number), {name for name, row in invited.items() if row.state == "refused"}
 
+    def quorum_at(self, number: int, quorum: int) -> float | None:
+        """When the quorum of a round was in, as other coordinators wrote down; None where it is not."""
+        clock, times = self._site.clock, self._site.store.updates.received(self._site.task, number)
+        return clock.monotonic() - max(0.0, clock.now() - times[quorum - 1]) if len(times) >= quorum else None
+
     def take_in(self, sent: set[str], refused: set[str]) -> None:
         """Take in what `read` returned, and tell who watches of each device that was not known to have answered."""
         others = sorted(sent - self.answered)

@@ -198,7 +198,10 @@ class Coordinator:
         """The task and its first model, what the run plans, and nothing that is not needed any more."""
         settings, store = self.settings, self.store
         start = self.pack.plugin_table.initial(settings.seed) if settings.start is None else settings.start
-        store.devices.forget_presence()
+        if not self.site.presence_known:
+            store.devices.forget_presence()
+        elif store.devices.unheard():  # nor did the coordinator before this one know it yet
+            self.site.presence_known = False
         store.models.begin(settings.task, self.pack.identity, self.blobs.put(encode(start)))
         words = [label for label in self.pack.labels if label not in SPECIAL_LABELS]
         store.hearing.name_keywords(self.pack.identity, words)

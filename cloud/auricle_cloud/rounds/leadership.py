@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from auricle.errors import StorageError
 from auricle.packs.pack import Pack
@@ -19,7 +20,13 @@ from auricle_cloud.storage.lease import Lease
 log = logging.getLogger("auricle.cloud")
 
 
-async def work_and_lead(settings: RunSettings, pack: Pack, lead: Callable[[], Awaitable[None]]) -> None:
+SUCCEEDS_WITHIN = 5.0
+"""Seconds without a leader after which what the last one knew of who is here is still believed."""
+AT_LEAST = 0.05
+"""Seconds between two looks at a lease that is about to run out."""
+
+
+async def work_and_lead(settings: RunSettings, pack: Pack, lead: Callable[[bool], Awaitable[None]]) -> None:
     """Take updates in beside others, and lead the rounds whenever no other does, until they are done.
 
     Parameters
@@ -27,7 +34,7 @@ async def work_and_lead(settings: RunSettings, pack: Pack, lead: Callable[[], Aw
     settings, pack
         The run, of several coordinators.
     lead
-        Runs the rounds; SupersededError where another leads by then.
+        Runs the rounds, told whether another led until a moment ago; SupersededError where another leads by then.
 
     Raises
     ------
@@ -39,12 +46,14 @@ async def work_and_lead(settings: RunSettings, pack: Pack, lead: Callable[[], Aw
     working = asyncio.create_task(worker.run())
     try:
         while not working.done():
-            if await take(lease):
-                with contextlib.suppress(SupersededError):
-                    await keep_while(lease, lead)
-                    return
-                log.warning("another coordinator leads: this one goes on as a worker")
-            await SYSTEM_CLOCK.pause(lease.seconds / 3)
+            left = await take(lease)
+            if left is None or left > 0:
+                await SYSTEM_CLOCK.pause(lease.seconds / 3 if left is None else min(lease.seconds / 3, left + AT_LEAST))
+                continue
+            with contextlib.suppress(SupersededError):
+                await keep_while(lease, partial(lead, -left < SUCCEEDS_WITHIN))
+                return
+            log.warning("another coordinator leads: this one goes on as a worker")
         working.result()
     finally:
         working.cancel()
@@ -52,13 +61,21 @@ async def work_and_lead(settings: RunSettings, pack: Pack, lead: Callable[[], Aw
         lease.close()
 
 
-async def take(lease: Lease) -> bool:
-    """Whether the lease was free and is ours; not where the database does not answer."""
+async def take(lease: Lease) -> float | None:
+    """Take the lease where it is free.
+
+    Returns
+    -------
+    float or None
+        Seconds that another has it for; 0 or less where it was free and is ours, for so long; None where the database
+        does not answer, or another was faster.
+    """
     try:
-        return await asyncio.to_thread(lease.take)
+        left = await asyncio.to_thread(lease.left)
+        return left if left > 0 or await asyncio.to_thread(lease.take) else None
     except StorageError as error:
         log.warning("nobody is known to lead: %s", error)
-        return False
+        return None
 
 
 async def keep_while(lease: Lease, lead: Callable[[], Awaitable[None]]) -> None:

@@ -81,9 +81,9 @@ class RoundLoop:
             log.error("%s", error)  # operators see it and decide: a service goes on
 
     async def _gather(self) -> None:
-        """Wait for the devices the run was promised."""
+        """Wait for the devices the run was promised, where it begins: one that goes on waits for nobody."""
         site, settings = self._site, self._site.settings
-        if settings.rounds is None:
+        if settings.rounds is None or await asyncio.to_thread(self._goes_on):
             return
         until = site.clock.monotonic() + settings.gather
         fit, _ = await asyncio.to_thread(site.eligible)
@@ -97,3 +97,10 @@ class RoundLoop:
         if all(row.pack != own for row in known):
             said = f"{known[0].device} has {known[0].pack[:12]}"
             raise AuricleError(f"No device registered with the pack {own[:12]}: {said}. Start both with one pack.")
+
+    def _goes_on(self) -> bool:
+        """Whether a round is under way, or another coordinator has led rounds before this one of several."""
+        settings, rounds = self._site.settings, self._site.store.rounds
+        due = rounds.due(settings.task)
+        is_under_way = due is not None and due.state != "planned"
+        return is_under_way or (settings.worker is not None and rounds.newest(settings.task) is not None)

@@ -39,7 +39,7 @@ from auricle_learning.aggregation.next_model import NextModel, next_model
 
 log = logging.getLogger("auricle.cloud")
 
-COUNTED_SECONDS = 0.25
+COUNTED_SECONDS = 0.5
 """Seconds between two looks at what other coordinators have counted."""
 
 
@@ -257,7 +257,8 @@ class Synchronous:
             There is no quorum at the deadline, most devices find the model worse, or an operator aborts.
         """
         site, settings, progress = self.site, self.site.settings, self.progress
-        began, quorum_at, quorum = site.clock.monotonic(), None, progress.quorum(settings.quorum)
+        began, quorum = site.clock.monotonic(), progress.quorum(settings.quorum)
+        quorum_at = await asyncio.to_thread(progress.quorum_at, row.round, quorum) if settings.worker else None
         timing = Timing(settings.quorum, settings.deadline, settings.patience, settings.least_wait)
         wanted = (row.report or {}).get("wanted", len(progress.cohort))
         slow = frozenset((row.report or {}).get("waits_for", ()))

@@ -6,6 +6,7 @@ by then, writes nothing any more (PROTOCOL.md, section 6).
 
 from __future__ import annotations
 
+import math
 import os
 
 import sqlalchemy as sa
@@ -17,7 +18,7 @@ from auricle_cloud.storage.schema import meta
 LEASE = "lease"
 """The key of `meta` with the second since 1970 at which the lease runs out, and a word of who has it."""
 LEASE_SECONDS = 3.0
-"""Renewed three times as often: who dies is replaced within these seconds and a look."""
+"""Renewed three times as often: who dies is replaced once they are over."""
 
 _NOW = sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Float)
 
@@ -42,6 +43,13 @@ class Lease:
         if not database.is_shared:
             raise SettingsError("Several coordinators need PostgreSQL: give --database postgresql://USER@HOST/NAME.")
         self._db, self.seconds, self._holder = database, seconds, ""
+
+    def left(self) -> float:
+        """Seconds until it runs out; below 0 so many since it ran out, and very many where it was given up."""
+        ends = sa.cast(sa.func.split_part(meta.c.value, " ", 1), sa.Float)
+        with self._db.reading() as tx:
+            left = tx.execute(sa.select(ends - _NOW).where(meta.c.key == LEASE)).scalar()
+        return -math.inf if left is None else float(left)
 
     def take(self) -> bool:
         """Whether nobody has it, and it was taken."""
