@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from tests.cloud.arrivals import begin, open_round, update
+from tests.cloud.arrivals import BASE, TASK, begin, open_round, register, update
 
 from auricle.errors import SettingsError, WireError
+from auricle.mqtt_link.settings import BrokerAddress
+from auricle.packs.pack import load_pack
+from auricle.wire.messages import Update
 from auricle_cloud.link.ledger import Ledger
+from auricle_cloud.rounds.worker import Worker
+from auricle_cloud.settings import RunSettings
+from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.database_errors import SupersededError
@@ -51,19 +58,23 @@ class SweptOnce(Blobs):
 
 
 def test_one_has_the_lease_until_it_runs_out_or_is_given_up(opened: Callable[[], Store]) -> None:
-    first, second = Lease(opened().database, 0.5), Lease(opened().database, 0.5)
+    first, second = Lease(opened().database, 1.5), Lease(opened().database, 1.5)
+    assert second.left() == -math.inf
     assert first.take()
+    assert 0 < second.left() <= 1.5
     assert not second.take()
-    time.sleep(0.3)
+    time.sleep(0.9)
     assert first.renew()
-    time.sleep(0.3)
+    time.sleep(0.9)
     assert not second.take()
-    time.sleep(0.3)
+    time.sleep(0.9)
+    assert -5 < second.left() <= 0
     assert second.take()
     assert not first.renew()
     first.give_up()
     assert not first.take()
     second.give_up()
+    assert first.left() < -1e9
     assert first.take()
 
 
@@ -114,6 +125,41 @@ def test_a_body_that_was_removed_before_its_update_counted_is_kept_again(
     assert (verdict.code, blobs.times) == ("accepted", 2)
     assert [row.body for row in leader.updates.counted("t", 1)] == [SHA256]
     assert blobs.get(SHA256) == BODY
+
+
+def test_a_worker_judges_the_first_update_of_a_device_once_and_notes_nobody_to_be_here(
+    opened: Callable[[], Store], postgres_url: str, tmp_path: Path
+) -> None:
+    leader, pack = opened(), load_pack("digits")
+    leader.database.take_over()
+    leader.models.begin(TASK, pack.identity, BASE)
+    for device in ("dev-a", "dev-b"):
+        leader.devices.register(register(device, pack=pack.identity), "approved")
+    open_round(leader, ["dev-a", "dev-b"])
+    leader.devices.forget_presence()
+    broker = BrokerAddress("127.0.0.1", 1)
+    address = BrokerAddress("127.0.0.1", 1, username="worker-0")
+    told = RunSettings("f", broker, tmp_path, 1, task=TASK, database=postgres_url, worker=address)
+    worker = Worker(told, pack)
+    answered: list[str] = []
+
+    async def acknowledge(update: Update, _: Verdict) -> None:
+        answered.append(update.device)
+
+    worker._messenger.acknowledge = acknowledge  # type: ignore[method-assign]
+
+    async def work() -> list[bool]:
+        before = worker._awaits(update())
+        assert await worker.declared(TASK, 1) is not None
+        known = worker._awaits(update())
+        await worker.on_update(update(), Verdict("accepted", counts=True))
+        return [before, known, worker._awaits(update()), worker._awaits(update("dev-b"))]
+
+    assert asyncio.run(work()) == [False, True, False, True]
+    assert answered == ["dev-a"]
+    asyncio.run(worker._inbox._note_heard(update()))
+    assert leader.devices.unheard() == {"dev-a", "dev-b"}
+    worker._store.close()
 
 
 def test_parts_that_come_to_several_workers_are_put_together(opened: Callable[[], Store]) -> None:

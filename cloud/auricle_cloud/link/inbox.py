@@ -63,6 +63,8 @@ class Inbox:
         What a device may claim and do.
     declared, assemblies
         See `UpdateIntake`.
+    notes_presence
+        Whether a device that speaks is noted to be here; not where another coordinator hears who comes and goes.
     """
 
     def __init__(
@@ -78,10 +80,11 @@ class Inbox:
         limits: Limits | None = None,
         declared: Sequence[Declared] = (),
         assemblies: Assembling | None = None,
+        notes_presence: bool = True,
     ) -> None:
         self._fleet, self._store, self._receiver = fleet, store, receiver
         self._standing, self._approve_claimed, self._limits = standing, approve_claimed, limits or Limits()
-        self._batch = Batch(store.database)
+        self._batch, self._notes_presence = Batch(store.database), notes_presence
         self._updates = UpdateIntake(table, self._limits, ledger, store.journal, receiver, declared, assemblies)
         self._rate = RateLimit(self._limits.frames, self._limits.burst)
         self._refusals = Refusals(store.devices)
@@ -180,7 +183,7 @@ class Inbox:
             self._heard.pop(message.device, None)
             return
         self._heard[message.device] = now = time.time()
-        if message.device in self._here:
+        if message.device in self._here or not self._notes_presence:
             return
         if not isinstance(message, Register | DeviceState):  # those two say more, and are entered for themselves
             await self._batch.run(lambda tx: self._store.devices.heard_again(tx, message.device, now))

@@ -78,13 +78,14 @@ class Worker:
             settings.fleet,
             pack.plugin_table,
             self._store,
-            Ledger(self._store, self._blobs),
+            Ledger(self._store, self._blobs, awaited=self._awaits, expects=self._expects_updates),
             self,
             standing="approved" if settings.approval == "auto" else "pending",
             approve_claimed=settings.approval == "claimed",
             limits=settings.limits,
             declared=settings.preset.declared(pack),
             assemblies=SharedAssemblies(database, BUDGET_BYTES, PATIENCE_SECONDS),
+            notes_presence=False,
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         link = LinkSettings(address, self._name, session_expiry=0, high_water=MOST_AT_ONCE)
@@ -96,6 +97,8 @@ class Worker:
         self._looked = 0.0
         self._bases: OrderedDict[str, Flat] = OrderedDict()
         self._declared: OrderedDict[int, Sequence[Declared]] = OrderedDict()
+        self._answered = (0, set[str]())
+        """The newest round that it knows of, and whose updates it has answered in that."""
 
     async def run(self) -> None:
         """Take updates in until cancelled; what is in hand is still answered."""
@@ -123,10 +126,23 @@ class Worker:
             await asyncio.to_thread(self._inbox.reload)
         await self._inbox.handle(arrived)
 
+    def _awaits(self, update: Update) -> bool:
+        """Whether an update is the first of its device in the newest round here, which is judged as it is counted."""
+        number, devices = self._answered
+        return update.task == self._settings.task and update.round == number and update.device not in devices
+
+    @staticmethod
+    def _expects_updates(in_hand: int) -> bool:
+        """Whether updates wait for others: always, while there is room, since only who leads knows how many come."""
+        return 2 * in_hand < MOST_AT_ONCE
+
     # -- as the receiver of the inbox
 
     async def on_update(self, update: Update, verdict: Verdict) -> None:
         """An update was counted or refused: note that it does not count, and tell the device, as who leads."""
+        number, devices = self._answered
+        if update.round == number:
+            devices.add(update.device)
         await asyncio.to_thread(mark_uncounted, self._store.rounds, update, verdict)
         self._messenger.epoch = self._store.database.epoch or 0
         await self._messenger.acknowledge(update, verdict)
@@ -157,6 +173,8 @@ class Worker:
             if known is None:
                 return None
             self._declared[number] = known
+            if number > self._answered[0]:
+                self._answered = number, set()
             if len(self._declared) > AT_HAND:
                 self._declared.popitem(last=False)
         return self._declared[number]
