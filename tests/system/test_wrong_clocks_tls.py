@@ -104,7 +104,7 @@ def test_a_clock_that_is_ten_years_off_is_told_and_the_device_joins_once_it_is_r
         clock.set(seconds)
         fetched = clock.run("-c", FETCHING, state)
         assert (fetched.returncode, "look at the device's clock" in fetched.stdout) == (LATER, True), fetched
-        agent = start("edge", "run", "--config", str(settings(tmp_path, site, room)), "--json", env=clock.environment)
+        agent = start("edge", "run", "--config", str(settings(tmp_path, site, room)), env=clock.environment)
         wait_for(lambda: "is not trusted" in agent.errors, lambda: agent.errors, 90)
         assert why in agent.errors
         tried = connections(site)
