@@ -59,22 +59,22 @@ class SweptOnce(Blobs):
 
 def test_one_has_the_lease_until_it_runs_out_or_is_given_up(opened: Callable[[], Store]) -> None:
     first, second = Lease(opened().database, 1.5), Lease(opened().database, 1.5)
-    assert second.left() == -math.inf
+    assert second.seconds_left() == -math.inf
     assert first.take()
-    assert 0 < second.left() <= 1.5
+    assert 0 < second.seconds_left() <= 1.5
     assert not second.take()
     time.sleep(0.9)
     assert first.renew()
     time.sleep(0.9)
     assert not second.take()
     time.sleep(0.9)
-    assert -5 < second.left() <= 0
+    assert -5 < second.seconds_left() <= 0
     assert second.take()
     assert not first.renew()
     first.give_up()
     assert not first.take()
     second.give_up()
-    assert first.left() < -1e9
+    assert first.seconds_left() < -1e9
     assert first.take()
 
 

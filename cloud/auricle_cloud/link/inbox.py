@@ -86,10 +86,8 @@ class Inbox:
         self._standing, self._approve_claimed, self._limits = standing, approve_claimed, limits or Limits()
         self._batch, self._notes_presence = Batch(store.database), notes_presence
         self._updates = UpdateIntake(table, self._limits, ledger, store.journal, receiver, declared, assemblies)
-        self._rate = RateLimit(self._limits.frames, self._limits.burst)
-        self._refusals = Refusals(store.devices)
-        self.keys: dict[str, bytes] = {}
-        self.revoked: set[str] = set()
+        self._rate, self._refusals = RateLimit(self._limits.frames, self._limits.burst), Refusals(store.devices)
+        self.keys, self.revoked = dict[str, bytes](), set[str]()
         self._reading = threading.Lock()
         self._here: set[str] = set()
         """Devices that were heard, and have not gone since."""

@@ -185,7 +185,7 @@ class CohortProgress:
 
     def quorum_at(self, number: int, quorum: int) -> float | None:
         """When the quorum of a round was in, as other coordinators wrote down; None where it is not."""
-        clock, times = self._site.clock, self._site.store.updates.received(self._site.task, number)
+        clock, times = self._site.clock, self._site.store.updates.times(self._site.task, number)
         return clock.monotonic() - max(0.0, clock.now() - times[quorum - 1]) if len(times) >= quorum else None
 
     def take_in(self, sent: set[str], refused: set[str]) -> None:

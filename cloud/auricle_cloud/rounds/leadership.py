@@ -71,7 +71,7 @@ async def take(lease: Lease) -> float | None:
         does not answer, or another was faster.
     """
     try:
-        left = await asyncio.to_thread(lease.left)
+        left = await asyncio.to_thread(lease.seconds_left)
         return left if left > 0 or await asyncio.to_thread(lease.take) else None
     except StorageError as error:
         log.warning("nobody is known to lead: %s", error)

@@ -44,7 +44,7 @@ class Lease:
             raise SettingsError("Several coordinators need PostgreSQL: give --database postgresql://USER@HOST/NAME.")
         self._db, self.seconds, self._holder = database, seconds, ""
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until it runs out; below 0 so many since it ran out, and very many where it was given up."""
         ends = sa.cast(sa.func.split_part(meta.c.value, " ", 1), sa.Float)
         with self._db.reading() as tx:

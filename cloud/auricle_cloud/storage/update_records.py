@@ -114,7 +114,7 @@ class Updates:
         with self._db.reading() as tx:
             return tx.execute(sa.select(sa.func.count()).select_from(updates).where(of_round)).scalar() or 0
 
-    def received(self, task: str, number: int) -> list[float]:
+    def times(self, task: str, number: int) -> list[float]:
         """When the updates that count in a round were received, in seconds since 1970, the first before the others."""
         query = sa.select(updates.c.received).where(_in_round(task, number)).order_by(updates.c.received)
         with self._db.reading() as tx:
