@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 from contextlib import nullcontext
@@ -14,9 +15,10 @@ import msgspec
 import typer
 from msgspec.structs import replace
 
+from auricle import __version__
 from auricle.checks.pack_checks import require_sound
-from auricle.errors import SettingsError
-from auricle.files import be_private, make_private
+from auricle.errors import SettingsError, StorageError
+from auricle.files import be_private, make_private, write_whole
 from auricle.mqtt_link.private_link import broker_of
 from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import Pack, load_pack
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from auricle_cloud.service import Started
 
 DEFAULT_PORT = 18830
+SOUND = "sound-pack"
+"""In the state folder, see `require_sound_once`."""
 NOT_STARTED = "mqtt://127.0.0.1"
 """Stands for the embedded broker until all other settings are known to be good and it is started."""
 
@@ -122,14 +126,31 @@ def _read(wanted: CoordinatorSettings, given: Given) -> tuple[RunSettings, Pack,
     if given["one_phase"] and not wanted.detection.enabled:
         raise SettingsError("--one-phase says how to detect: add --detect.")
     loaded = load_pack(wanted.pack, read_trusted_key(wanted.pack_key))
-    require_sound(loaded)
     if (api := wanted.api_settings()) is not None:
         api.tls()
     start = choose_weights(wanted.start, loaded, loaded.manifest.plugin, wanted.seed)
     settings = wanted.run_settings(start)
     be_private()
+    require_sound_once(loaded, settings.folder / SOUND)
     make_private(settings.folder / "blobs")
     return settings, loaded, api
+
+
+def require_sound_once(pack: Pack, note: Path) -> None:
+    """Judge a pack, unless a file of the state says that this version did: that takes seconds in which rounds wait.
+
+    Raises
+    ------
+    PackError
+        As of `require_sound`; then nothing is noted.
+    """
+    word = f"{pack.identity} {__version__}\n".encode()
+    with contextlib.suppress(OSError):
+        if note.read_bytes() == word:
+            return
+    require_sound(pack)
+    with contextlib.suppress(StorageError):  # it is judged again the next time
+        write_whole(note, word, durable=False)
 
 
 def _run(
