@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from auricle import __version__
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError, StorageError
-from auricle.files import be_private, make_private, write_whole
+from auricle.files import be_private, make_private, read_kept, write_whole
 from auricle.mqtt_link.private_link import broker_of
 from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import Pack, load_pack
@@ -145,8 +145,8 @@ def require_sound_once(pack: Pack, note: Path) -> None:
         As of `require_sound`; then nothing is noted.
     """
     word = f"{pack.identity} {__version__}\n".encode()
-    with contextlib.suppress(OSError):
-        if note.read_bytes() == word:
+    with contextlib.suppress(OSError, StorageError):
+        if read_kept(note) == word:
             return
     require_sound(pack)
     with contextlib.suppress(StorageError):  # it is judged again the next time
